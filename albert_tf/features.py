@@ -14,6 +14,7 @@ Two forms exist:
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
 RECORD_CONTRACT_VERSION = 1
@@ -54,7 +55,7 @@ def max_predictions(max_seq_length: int, masked_lm_prob: float = 0.15) -> int:
         raise ValueError(f"max_seq_length must be at least 5 ([CLS] a [SEP] b [SEP]), got {max_seq_length}")
     if not 0.0 < masked_lm_prob < 1.0:
         raise ValueError(f"masked_lm_prob must be in (0, 1), got {masked_lm_prob}")
-    return max(1, -(-int(round((max_seq_length - 3) * masked_lm_prob * 1000)) // 1000))
+    return math.ceil(round((max_seq_length - 3) * masked_lm_prob, 6))
 
 
 def static_features(max_seq_length: int, max_predictions_per_seq: int) -> tuple[Feature, ...]:
