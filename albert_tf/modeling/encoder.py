@@ -1,0 +1,268 @@
+"""AlbertEncoder: factorized embedding, one block called L times, pooler.
+
+Source: Lan et al. 2020 (arXiv 1909.11942), section 3.1.
+
+The encoder is a Keras functional model. `encode` runs the same layers on real tensors in one of three forms:
+
+* "unrolled": L calls one after the other, as the functional model itself;
+* "loop": the calls of each group as the body of a `tf.while_loop`, for a small and quickly loaded exported graph;
+* "packed": unrolled, with the padding left out of every dense layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import features
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.layers import AlbertEmbeddings, Pooler, TransformerEncoderBlock, weight_initializer
+from albert_tf.modeling.packing import PackedLayout
+
+Form = Literal["unrolled", "loop", "packed"]
+ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertEncoder(keras.Model):
+    """Text encoder as a Keras functional model.
+
+    Inputs, a dict of int32 [B, S]: `input_ids`, `input_mask` (1 at tokens, 0 at padding), `segment_ids`.
+
+    Outputs, a dict: `sequence_output` float [B, S, H] and `pooled_output` float [B, H]; with
+    `return_all_encoder_outputs` also `embedding_output` float [B, S, E] and `encoder_outputs`, a list of L times
+    float [B, S, H].
+
+    Args:
+      config: shape of the model.
+      return_all_encoder_outputs: whether to return the embeddings and each layer's output too.
+      seed: whole number that the initial weights are drawn from; None draws other weights every time.
+      dtype: Keras dtype policy or its name; None takes Keras' global one.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        *,
+        return_all_encoder_outputs: bool = False,
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "albert_encoder",
+    ) -> None:
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        embeddings = AlbertEmbeddings(
+            vocab_size=config.vocab_size,
+            embedding_size=config.embedding_size,
+            max_position_embeddings=config.max_position_embeddings,
+            type_vocab_size=config.type_vocab_size,
+            dropout_prob=config.hidden_dropout_prob,
+            initializer_range=config.initializer_range,
+            dtype=policy,
+            name="embeddings",
+        )
+        projection = None
+        if config.embedding_projection:
+            projection = keras.layers.Dense(
+                config.hidden_size,
+                kernel_initializer=weight_initializer(config.initializer_range),
+                dtype=policy,
+                name="embedding_projection",
+            )
+        blocks = _make_blocks(config, policy)
+        pooler = Pooler(initializer_range=config.initializer_range, dtype=policy, name="pooler")
+
+        inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in ENCODER_INPUTS}
+        embedded = embeddings(inputs[features.INPUT_IDS], inputs[features.SEGMENT_IDS])
+        hidden = embedded if projection is None else projection(embedded)
+        layer_outputs = []
+        for layer in blocks:
+            for block in layer:
+                hidden = block(hidden, inputs[features.INPUT_MASK])
+            layer_outputs.append(hidden)
+        outputs = _outputs(embedded, layer_outputs, pooler(hidden), return_all_encoder_outputs)
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+
+        self.config = config
+        self.return_all_encoder_outputs = return_all_encoder_outputs
+        self.policy = policy
+        # Found again by name: Keras would track a layer held in a plain attribute a second time.
+        self._blocks = [[block.name for block in layer] for layer in blocks]
+        if seed is not None:
+            initialize_weights(self.named_weights(), seed, config.initializer_range)
+
+    @property
+    def embeddings(self) -> AlbertEmbeddings:
+        """The embedding layer; `embeddings.word_embeddings` is the table [V, E]."""
+        return self.get_layer("embeddings")
+
+    @property
+    def embedding_projection(self) -> keras.layers.Dense | None:
+        """The E x H projection, or None where E = H and the configuration has none."""
+        return self.get_layer("embedding_projection") if self.config.embedding_projection else None
+
+    @property
+    def pooler(self) -> Pooler:
+        """The pooler."""
+        return self.get_layer("pooler")
+
+    @property
+    def layer_blocks(self) -> list[list[TransformerEncoderBlock]]:
+        """Blocks that each of the L layers applies one after the other; shared ones appear again."""
+        return [[self.get_layer(name) for name in layer] for layer in self._blocks]
+
+    def encode(
+        self, inputs: Mapping[str, tf.Tensor], *, form: Form = "unrolled", training: bool = False
+    ) -> dict[str, Any]:
+        """Outputs of the model on real tensors, as the functional call gives them.
+
+        In packed form `sequence_output` is 0 at padded positions, and `pooled_output` is 0 for a row whose first
+        position is padding, such as an empty row.
+
+        Args:
+          inputs: the encoder's inputs, int32 [B, S]; further entries are left alone.
+          form: "unrolled", "loop" or "packed".
+          training: whether dropout acts.
+
+        Raises:
+          ValueError: for an unknown form, for "loop" unless all parameters are shared, and for "loop" in training.
+        """
+        if form not in get_args(Form):
+            raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
+        ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
+        layout = PackedLayout(mask) if form == "packed" else None
+        if layout is None:
+            embedded = self.embeddings(ids, segments, training=training)
+        else:
+            embedded = self.embeddings(
+                layout.pack_ids(ids), layout.pack_ids(segments), positions=layout.positions(), training=training
+            )
+        hidden = embedded if self.embedding_projection is None else self.embedding_projection(embedded)
+        if form == "loop":
+            layer_outputs = self._run_loop(hidden, mask, training)
+        else:
+            layer_outputs = []
+            for layer in self.layer_blocks:
+                for block in layer:
+                    hidden = block(hidden, mask, layout=layout, training=training)
+                layer_outputs.append(hidden)
+        if layout is not None:
+            embedded = layout.unpack(embedded)
+            layer_outputs = [layout.unpack(x) for x in (layer_outputs if self.return_all_encoder_outputs else [hidden])]
+        pooled = self.pooler(layer_outputs[-1])
+        if layout is not None:
+            pooled *= tf.cast(mask[:, :1] > 0, pooled.dtype)
+        return _outputs(embedded, layer_outputs, pooled, self.return_all_encoder_outputs)
+
+    def _run_loop(self, hidden: tf.Tensor, mask: tf.Tensor, training: bool) -> list[tf.Tensor]:
+        """Output of the last layer, by one `tf.while_loop` per group; inner blocks are unrolled in its body."""
+        if self.config.parameter_sharing != "all":
+            raise ValueError(
+                f'form "loop" needs parameter_sharing "all", got {self.config.parameter_sharing!r}: use "unrolled"'
+            )
+        if training:
+            raise ValueError('form "loop" is for inference: its body would draw the same dropout mask in every layer')
+        if self.return_all_encoder_outputs:
+            raise ValueError('form "loop" keeps the last layer only: make the encoder without all encoder outputs')
+        groups = [self.config.group_of_layer(layer) for layer in range(self.config.num_hidden_layers)]
+        for group in sorted(set(groups)):
+            blocks = self.layer_blocks[groups.index(group)]
+
+            def body(layer: tf.Tensor, state: tf.Tensor, blocks: list = blocks) -> tuple[tf.Tensor, tf.Tensor]:
+                for block in blocks:
+                    state = block(state, mask, training=False)
+                return layer + 1, state
+
+            count = groups.count(group)
+            _, hidden = tf.while_loop(lambda layer, _, count=count: layer < count, body, [tf.constant(0), hidden])
+        return [hidden]
+
+    def named_weights(self, prefix: str = "encoder") -> dict[str, keras.Variable]:
+        """Every weight once, by the canonical name that model directories and converters use."""
+        named = self.embeddings.named_weights(f"{prefix}/embeddings")
+        if self.embedding_projection is not None:
+            named |= {f"{prefix}/embedding_projection/{v.name}": v for v in self.embedding_projection.weights}
+        shared = _shared_sublayers(self.config)
+        for layer, blocks in enumerate(self.layer_blocks):
+            for inner, block in enumerate(blocks):
+                for part in ("attention", "feed_forward"):
+                    place = f"group_{self.config.group_of_layer(layer)}" if part in shared else f"layer_{layer}"
+                    named |= getattr(block, part).named_weights(f"{prefix}/{place}/inner_{inner}/{part}")
+        named |= {f"{prefix}/pooler/{v.name}": v for v in self.pooler.dense.weights}
+        return named
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "config": self.config.to_dict(),
+            "return_all_encoder_outputs": self.return_all_encoder_outputs,
+            "dtype": keras.saving.serialize_keras_object(self.policy),
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        return cls(AlbertConfig.from_dict(config["config"]), **{k: v for k, v in config.items() if k != "config"})
+
+
+def initialize_weights(named_weights: Mapping[str, keras.Variable], seed: int, initializer_range: float) -> None:
+    """Draws every weight from (seed, its name): equal on every machine, whatever else a program draws.
+
+    Matrices come from a normal distribution cut off at two standard deviations, gammas are 1, the rest 0.
+    """
+    for name, variable in named_weights.items():
+        if len(variable.shape) == 2:
+            generator = np.random.default_rng([seed, *name.encode()])
+            draws = generator.standard_normal(variable.shape)
+            while (outside := np.abs(draws) > 2.0).any():
+                draws[outside] = generator.standard_normal(int(outside.sum()))
+            variable.assign(draws * initializer_range)
+        else:
+            variable.assign(np.full(variable.shape, 1.0 if name.endswith("/gamma") else 0.0))
+
+
+def _shared_sublayers(config: AlbertConfig) -> tuple[str, ...]:
+    """Sublayers whose weights the layers of one group share."""
+    both = ("attention", "feed_forward")
+    return {"all": both, "attention": both[:1], "ffn": both[1:], "none": ()}[config.parameter_sharing]
+
+
+def _make_blocks(config: AlbertConfig, policy: Any) -> list[list[TransformerEncoderBlock]]:
+    """Blocks of each layer, made once for each distinct set of sublayers."""
+    shared = _shared_sublayers(config)
+    first_of_group: dict[tuple[int, int], TransformerEncoderBlock] = {}
+    layers = []
+    for layer in range(config.num_hidden_layers):
+        group = config.group_of_layer(layer)
+        blocks = []
+        for inner in range(config.inner_group_num):
+            first = first_of_group.get((group, inner))
+            if first is None or len(shared) < 2:
+                place = f"group_{group}" if len(shared) == 2 else f"layer_{layer}"
+                block = TransformerEncoderBlock(
+                    num_attention_heads=config.num_attention_heads,
+                    intermediate_size=config.intermediate_size,
+                    hidden_act=config.hidden_act,
+                    hidden_dropout_prob=config.hidden_dropout_prob,
+                    attention_probs_dropout_prob=config.attention_probs_dropout_prob,
+                    initializer_range=config.initializer_range,
+                    attention=first.attention if first is not None and "attention" in shared else None,
+                    feed_forward=first.feed_forward if first is not None and "feed_forward" in shared else None,
+                    dtype=policy,
+                    name=f"{place}_inner_{inner}",
+                )
+                first_of_group.setdefault((group, inner), block)
+            else:
+                block = first
+            blocks.append(block)
+        layers.append(blocks)
+    return layers
+
+
+def _outputs(embedded: Any, layer_outputs: list, pooled: Any, return_all: bool) -> dict[str, Any]:
+    outputs = {"sequence_output": layer_outputs[-1], "pooled_output": pooled}
+    if return_all:
+        outputs |= {"embedding_output": embedded, "encoder_outputs": layer_outputs}
+    return outputs

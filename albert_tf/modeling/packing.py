@@ -1,0 +1,65 @@
+"""Leaving the padding out: a batch of B x S positions as the T rows that hold tokens.
+
+Dense layers and LayerNorm treat every position alone, so they may run on [T, H] instead of [B, S, H]; only attention needs to
+know which row belongs to which sequence, and unpacks its operands for as long as it needs them.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+class PackedLayout:
+    """Where the T tokens of a batch stand in its B x S grid. Masks may have holes, rows may be empty.
+
+    Args:
+      input_mask: int [B, S], 1 at tokens and 0 at padding.
+    """
+
+    def __init__(self, input_mask: tf.Tensor) -> None:
+        self.input_mask = input_mask
+        shape = tf.shape(input_mask)
+        self.batch_size, self.seq_length = shape[0], shape[1]
+        is_token = tf.reshape(input_mask, [-1]) > 0  # [B*S]
+        self.token_indices = tf.cast(tf.where(is_token)[:, 0], tf.int32)  # [T], into B*S
+        # Row of each grid position; padding reads the row of zeros that stands behind the last token.
+        rows = tf.cumsum(tf.cast(is_token, tf.int32)) - 1
+        self.row_of_position = tf.where(is_token, rows, tf.size(self.token_indices))  # [B*S]
+
+    def pack(self, grid: tf.Tensor) -> tf.Tensor:
+        """Rows [T, W] of `grid` [B, S, W] that hold tokens."""
+
+        # The gradient of each direction is the other one, a gather. The derived one would be a scatter, which is slow.
+        @tf.custom_gradient
+        def pack(grid: tf.Tensor):
+            flat = tf.reshape(grid, [self.batch_size * self.seq_length, grid.shape[-1]])
+            return tf.gather(flat, self.token_indices), self._to_grid
+
+        return pack(grid)
+
+    def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+        """Grid [B, S, W] of `rows` [T, W]; padded positions are 0."""
+
+        @tf.custom_gradient
+        def unpack(rows: tf.Tensor):
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                flat = tf.reshape(upstream, [self.batch_size * self.seq_length, rows.shape[-1]])
+                return tf.gather(flat, self.token_indices)
+
+            return self._to_grid(rows), gradient
+
+        return unpack(rows)
+
+    def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Ids int32 [T] of `ids` int32 [B, S]."""
+        return tf.gather(tf.reshape(ids, [-1]), self.token_indices)
+
+    def positions(self) -> tf.Tensor:
+        """Position int32 [T] of each token in its own sequence."""
+        return tf.math.floormod(self.token_indices, self.seq_length)
+
+    def _to_grid(self, rows: tf.Tensor) -> tf.Tensor:
+        width = rows.shape[-1]
+        padded = tf.concat([rows, tf.zeros([1, width], rows.dtype)], axis=0)  # [T+1, W]
+        grid = tf.gather(padded, self.row_of_position)  # [B*S, W]
+        return tf.reshape(grid, [self.batch_size, self.seq_length, width])
