@@ -92,8 +92,8 @@ def group(title: str) -> Iterator[None]:
 def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoReturn:
     """Parses the command line, calls `main()` and exits the process.
 
-    ValueError, OSError, `UserError` and TensorFlow's file errors become one line on standard error; with `--verbosity=1` the
-    traceback comes before it. Any other exception is a fault of the program and keeps its traceback.
+    ValueError, OSError, `UserError` and TensorFlow's file errors become one line on standard error; with
+    `--verbosity=1` the traceback comes before it. Any other exception is a fault of the program and keeps its traceback.
 
     Args:
       main: does the work; returns None or an exit code.
@@ -163,7 +163,8 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> None:
         raise UsageError(f"unknown flag --{error.flagname}; {advice}") from error
     if len(rest) > 1:
         raise UsageError(
-            f"unexpected argument {rest[1]!r}; every value belongs to a flag, as --name=value (quote patterns such as '*.txt')"
+            f"unexpected argument {rest[1]!r}; every value belongs to a flag, as --name=value "
+            "(quote patterns such as '*.txt')"
         )
     missing = [name for name in required if flags.FLAGS[name].value is None]
     if missing:
@@ -223,7 +224,7 @@ def _help_text(required: Sequence[str]) -> str:
         "Every command:",
         "  --help             this text",
         "  --flagfile=FILE    reads flags from FILE, one on a line",
-        "  --verbosity=LEVEL  -1 shows warnings only, 0 decisions and totals (default), 1 all, and tracebacks of errors",
+        "  --verbosity=LEVEL  -1 shows warnings, 0 also decisions and totals (default), 1 all, and tracebacks of errors",
     ]
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """What a long run shows while it works, and tables at its end.
 
-A progress bar on a terminal; elsewhere (a log file, CI) one plain line at growing intervals. Both go to standard error, so
-that standard output holds results only.
+A progress bar on a terminal; elsewhere (a log file, CI) one plain line at growing intervals. Both go to standard error,
+so that standard output holds results only.
 """
 
 from __future__ import annotations
