@@ -1,0 +1,188 @@
+"""The model directory: what pretraining writes, and every other stage reads.
+
+    albert_config.json     shape of the model
+    tokenizer_config.json  how text is prepared
+    spiece.model           SentencePiece vocabulary
+    model.safetensors      every weight once, by its canonical name
+    training.json          where the weights come from (step, data, settings), if known
+
+Weights are stored in safetensors, which any language reads without running code, under the names of
+`AlbertPretrainingModel.named_weights`. A directory is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.files import is_remote, whole_directory
+from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+
+    from albert_tf.modeling.models import AlbertPretrainingModel
+
+CONFIG_FILE = "albert_config.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+VOCABULARY_FILE = "spiece.model"
+WEIGHTS_FILE = "model.safetensors"
+TRAINING_FILE = "training.json"
+_WEIGHTS_FORMAT = "albert_tf"
+
+
+def save_model_directory(
+    path: str | os.PathLike[str],
+    model: AlbertPretrainingModel,
+    tokenizer: AlbertTokenizer,
+    *,
+    training: Mapping[str, Any] | None = None,
+    replace: bool = False,
+) -> None:
+    """Writes `model` and its tokenizer to the folder `path`.
+
+    Args:
+      path: folder to make; it appears when it is complete.
+      model: the model; its vocabulary size must be the tokenizer's.
+      tokenizer: the tokenizer that the model was trained with.
+      training: where the weights come from, for `training.json`.
+      replace: whether a folder with content there is replaced.
+
+    Raises:
+      ValueError: if tokenizer and model have different vocabulary sizes, or `path` has content and `replace` is false.
+      OSError: if the folder cannot be written.
+    """
+    from safetensors.numpy import save
+
+    if tokenizer.vocab_size != model.config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size} pieces, the model was made for {model.config.vocab_size}"
+        )
+    weights = {name: variable.numpy() for name, variable in model.named_weights().items()}
+    files: dict[str, bytes] = {
+        CONFIG_FILE: model.config.to_json().encode(),
+        TOKENIZER_CONFIG_FILE: tokenizer.config.to_json().encode(),
+        VOCABULARY_FILE: tokenizer.model_proto,
+        WEIGHTS_FILE: save(weights, metadata={"format": _WEIGHTS_FORMAT}),
+    }
+    if training is not None:
+        files[TRAINING_FILE] = (json.dumps(training, indent=2, sort_keys=True) + "\n").encode()
+    with whole_directory(path, replace=replace) as folder:
+        for name, content in files.items():
+            with _open(os.path.join(folder, name), "wb") as stream:
+                stream.write(content)
+
+
+def load_model(
+    path: str | os.PathLike[str], *, dtype: keras.DTypePolicy | str | None = None
+) -> AlbertPretrainingModel:
+    """Model of the model directory `path`, a `keras.Model` that can be part of a larger one.
+
+    Args:
+      path: the model directory.
+      dtype: Keras dtype policy or its name; None takes Keras' global one.
+
+    Raises:
+      FileNotFoundError: if `path` or a file in it is missing.
+      ValueError: if a file is damaged, or the weights are not those of the configuration.
+    """
+    from albert_tf.modeling.models import AlbertPretrainingModel
+
+    config = read_config(path)
+    weights = _read_weights(os.path.join(path, WEIGHTS_FILE))
+    model = AlbertPretrainingModel(config, dtype=dtype)
+    assign_weights(model.named_weights(), weights, source=os.path.join(path, WEIGHTS_FILE))
+    return model
+
+
+def load_tokenizer(path: str | os.PathLike[str]) -> AlbertTokenizer:
+    """Tokenizer of a model directory, or of any folder with `spiece.model` and `tokenizer_config.json`.
+
+    Raises:
+      FileNotFoundError: if a file is missing.
+      ValueError: if a file is damaged.
+    """
+    config_path = os.path.join(path, TOKENIZER_CONFIG_FILE)
+    config = TokenizerConfig.from_json(_read(config_path).decode("utf-8", "replace"), source=config_path)
+    vocabulary_path = os.path.join(path, VOCABULARY_FILE)
+    try:
+        return AlbertTokenizer(_read(vocabulary_path), config=config)
+    except ValueError as error:
+        raise ValueError(f"{vocabulary_path}: {error}") from error
+
+
+def read_config(path: str | os.PathLike[str]) -> AlbertConfig:
+    """Configuration of a model directory.
+
+    Raises:
+      FileNotFoundError: if the folder or its `albert_config.json` is missing.
+      ValueError: if the file is no valid configuration.
+    """
+    config_path = os.path.join(path, CONFIG_FILE)
+    return AlbertConfig.from_json(_read(config_path).decode("utf-8", "replace"), source=config_path)
+
+
+def read_training(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Content of `training.json`; empty where the directory has none."""
+    training_path = os.path.join(path, TRAINING_FILE)
+    try:
+        return dict(json.loads(_read(training_path)))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ValueError(f"{training_path}: not a JSON object: {error}") from error
+
+
+def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str, np.ndarray], *, source: str) -> None:
+    """Puts `weights` into `variables` of the same names; nothing is assigned unless all of them fit.
+
+    Raises:
+      ValueError: for a name that is missing or left over, or another shape; `source` is named.
+    """
+    missing = sorted(variables.keys() - weights.keys())
+    unknown = sorted(weights.keys() - variables.keys())
+    if missing or unknown:
+        raise ValueError(
+            f"{source}: weights do not fit the configuration: "
+            f"{len(missing)} missing{_first(missing)}, {len(unknown)} unknown{_first(unknown)}"
+        )
+    for name, variable in variables.items():
+        if tuple(variable.shape) != weights[name].shape:
+            raise ValueError(
+                f"{source}: {name} has shape {list(weights[name].shape)}, the configuration needs "
+                f"{list(variable.shape)}"
+            )
+    for name, variable in variables.items():
+        variable.assign(weights[name])
+
+
+def _first(names: list[str]) -> str:
+    return f" (first: {names[0]})" if names else ""
+
+
+def _read_weights(path: str) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(_read(path)))
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+
+
+def _read(path: str) -> bytes:
+    with _open(path, "rb") as stream:
+        content: bytes = stream.read()
+    return content
+
+
+def _open(path: str, mode: str) -> Any:
+    if not is_remote(path):
+        return open(path, mode)
+    import tensorflow as tf
+
+    return tf.io.gfile.GFile(path, mode)
