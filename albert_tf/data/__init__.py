@@ -1,0 +1,1 @@
+"""Shards to batches: the order of examples, and masks drawn on the fly."""

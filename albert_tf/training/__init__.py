@@ -1,0 +1,1 @@
+"""Training: losses, metrics, optimizers, strategies, and the loop that joins them."""

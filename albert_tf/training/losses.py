@@ -1,0 +1,73 @@
+"""Pretraining losses: masked language model and sentence order (Lan et al. 2020, section 3.1).
+
+Each loss comes as a pair of sums, numerator and denominator, so that a loop can add both over replicas and
+micro-batches before it divides, and as the scalar that the original reports. Logits are brought to float32 at least;
+float64 logits stay float64. Letters: B batch, P predictions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+# The original adds this to the sum of the weights, so that a batch without any prediction has loss 0, not NaN.
+MASKED_LM_DENOMINATOR_OFFSET = 1e-5
+
+
+def _at_least_float32(values: tf.Tensor) -> tf.Tensor:
+    values = tf.convert_to_tensor(values)
+    return values if values.dtype == tf.float64 else tf.cast(values, tf.float32)
+
+
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Negative log probability of each label, in nats.
+
+    Args:
+      logits: float [..., V], any float type.
+      labels: int32 [...], in [0, V).
+
+    Returns:
+      float32 [...] (float64 for float64 logits).
+    """
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=_at_least_float32(logits))
+
+
+def masked_lm_sums(logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Numerator and denominator of the masked-LM loss, without the original's offset.
+
+    Args:
+      logits: float [B, P, V].
+      ids: int32 [B, P], the original pieces at the masked positions.
+      weights: float32 [B, P], 1 for a prediction and 0 for filling.
+
+    Returns:
+      `sum(weights * cross entropy)` and `sum(weights)`, both float32 scalars (float64 for float64 logits).
+    """
+    losses = cross_entropy(logits, ids)  # [B, P]
+    weights = tf.cast(weights, losses.dtype)
+    return tf.reduce_sum(weights * losses), tf.reduce_sum(weights)
+
+
+def masked_lm_loss(logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Masked-LM loss as the original computes it: `sum(w * l) / (sum(w) + 1e-5)`, in nats; arguments as above."""
+    numerator, denominator = masked_lm_sums(logits, ids, weights)
+    return numerator / (denominator + MASKED_LM_DENOMINATOR_OFFSET)
+
+
+def sentence_order_sums(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sum of the sentence order cross-entropies and number of rows.
+
+    Args:
+      logits: float [B, 2].
+      labels: int32 [B], 1 where the segments are exchanged.
+
+    Returns:
+      Two float32 scalars (float64 for float64 logits).
+    """
+    losses = cross_entropy(logits, labels)  # [B]
+    return tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
+
+
+def sentence_order_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Mean sentence order cross-entropy, in nats; arguments as above."""
+    total, count = sentence_order_sums(logits, labels)
+    return total / count
