@@ -2,11 +2,12 @@
 
 Source: Lan et al. 2020 (arXiv 1909.11942), section 3.1.
 
-The encoder is a Keras functional model. `encode` runs the same layers on real tensors in one of three forms:
+The encoder is a Keras functional model. `encode` runs the same layers on real tensors in one of four forms:
 
 * "unrolled": L calls one after the other, as the functional model itself;
 * "loop": the calls of each group as the body of a `tf.while_loop`, for a small and quickly loaded exported graph;
-* "packed": unrolled, with the padding left out of every dense layer.
+* "packed": unrolled, with the padding left out of every dense layer;
+* "packed_loop": both, for a server.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.modeling.layers import AlbertEmbeddings, Pooler, TransformerEncoderBlock, weight_initializer
 from albert_tf.modeling.packing import PackedLayout
 
-Form = Literal["unrolled", "loop", "packed"]
+Form = Literal["unrolled", "loop", "packed", "packed_loop"]
 ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
 
 
@@ -124,16 +125,16 @@ class AlbertEncoder(keras.Model):
 
         Args:
           inputs: the encoder's inputs, int32 [B, S]; further entries are left alone.
-          form: "unrolled", "loop" or "packed".
+          form: "unrolled", "loop", "packed" or "packed_loop".
           training: whether dropout acts.
 
         Raises:
-          ValueError: for an unknown form, for "loop" unless all parameters are shared, and for "loop" in training.
+          ValueError: for an unknown form, for a loop unless all parameters are shared, and for a loop in training.
         """
         if form not in get_args(Form):
             raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
         ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
-        layout = PackedLayout(mask) if form == "packed" else None
+        layout = PackedLayout(mask) if form in ("packed", "packed_loop") else None
         if layout is None:
             embedded = self.embeddings(ids, segments, training=training)
         else:
@@ -141,39 +142,46 @@ class AlbertEncoder(keras.Model):
                 layout.pack_ids(ids), layout.pack_ids(segments), positions=layout.positions(), training=training
             )
         hidden = embedded if self.embedding_projection is None else self.embedding_projection(embedded)
-        if form == "loop":
-            layer_outputs = self._run_loop(hidden, mask, training)
+        if form in ("loop", "packed_loop"):
+            layer_outputs = self._run_loop(hidden, mask, layout, form, training)
         else:
             layer_outputs = []
             for layer in self.layer_blocks:
                 for block in layer:
                     hidden = block(hidden, mask, layout=layout, training=training)
                 layer_outputs.append(hidden)
+            if not self.return_all_encoder_outputs:
+                layer_outputs = layer_outputs[-1:]  # unpacking the others would cost
         if layout is not None:
             embedded = layout.unpack(embedded)
-            layer_outputs = [layout.unpack(x) for x in (layer_outputs if self.return_all_encoder_outputs else [hidden])]
+            layer_outputs = [layout.unpack(x) for x in layer_outputs]
         pooled = self.pooler(layer_outputs[-1])
         if layout is not None:
             pooled *= tf.cast(mask[:, :1] > 0, pooled.dtype)
         return _outputs(embedded, layer_outputs, pooled, self.return_all_encoder_outputs)
 
-    def _run_loop(self, hidden: tf.Tensor, mask: tf.Tensor, training: bool) -> list[tf.Tensor]:
+    def _run_loop(
+        self, hidden: tf.Tensor, mask: tf.Tensor, layout: PackedLayout | None, form: Form, training: bool
+    ) -> list[tf.Tensor]:
         """Output of the last layer, by one `tf.while_loop` per group; inner blocks are unrolled in its body."""
         if self.config.parameter_sharing != "all":
             raise ValueError(
-                f'form "loop" needs parameter_sharing "all", got {self.config.parameter_sharing!r}: use "unrolled"'
+                f'form "{form}" needs parameter_sharing "all", got {self.config.parameter_sharing!r}: '
+                'use "unrolled" or "packed"'
             )
         if training:
-            raise ValueError('form "loop" is for inference: its body would draw the same dropout mask in every layer')
+            raise ValueError(
+                f'form "{form}" is for inference: its body would draw the same dropout mask in every layer'
+            )
         if self.return_all_encoder_outputs:
-            raise ValueError('form "loop" keeps the last layer only: make the encoder without all encoder outputs')
+            raise ValueError(f'form "{form}" keeps the last layer only: make the encoder without all encoder outputs')
         groups = [self.config.group_of_layer(layer) for layer in range(self.config.num_hidden_layers)]
         for group in sorted(set(groups)):
             blocks = self.layer_blocks[groups.index(group)]
 
             def body(layer: tf.Tensor, state: tf.Tensor, blocks: list = blocks) -> tuple[tf.Tensor, tf.Tensor]:
                 for block in blocks:
-                    state = block(state, mask, training=False)
+                    state = block(state, mask, layout=layout, training=False)
                 return layer + 1, state
 
             count = groups.count(group)
