@@ -1,0 +1,45 @@
+# Each target sets up what it needs: .venv is built on first use and kept until the requirements change.
+#   make PYTHON=/path/of/python3.12 ...   chooses the Python
+#   make test PYTEST_ARGS='-k tokenizer'  passes options on
+.DEFAULT_GOAL := help
+export PYTHON
+
+RUN = .venv/bin/python
+PYTEST = -m pytest -n 2
+CHECKED = albert_tf pipelines export demo setup tests
+
+.PHONY: help env demo demo-clean test test-quick test-tf220 lint format lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+env:  ## builds .venv (every other target does so by itself)
+	@sh setup/prepare.sh main
+
+demo: env  ## the whole path on real English: vocabulary, shards, pretraining, export, an answer; resumes where it stopped
+	@$(RUN) -m demo
+
+demo-clean: env  ## removes what the demo made
+	@$(RUN) -m demo --clean
+
+test: env  ## all tests, at most 15 minutes
+	$(RUN) $(PYTEST) $(PYTEST_ARGS)
+
+test-quick: env  ## the tests that take a few seconds each
+	$(RUN) $(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+test-tf220:  ## all tests on TensorFlow 2.20, in an environment of its own
+	@sh setup/prepare.sh tf220
+	.venv-tf220/bin/python $(PYTEST) $(PYTEST_ARGS)
+
+lint: env  ## ruff, format check, mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+format: env  ## puts the sources into form
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+clean:  ## removes the environments and caches (not the demo's folder)
+	rm -rf .venv .venv-tf220 .mypy_cache .ruff_cache .pytest_cache *.egg-info

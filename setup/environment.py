@@ -1,0 +1,311 @@
+"""Checks the machine, then builds a virtual environment. Standard library only; `prepare.sh` finds the Python to run it.
+
+    python setup/environment.py main              builds .venv unless it is ready
+    python setup/environment.py main --is-ready   exit code 0 if it is ready
+
+An environment is ready once `ready.json` lies in it, written last, and holds the fingerprint of the requirement files
+and of the Python. Anything else in its place, such as what an interrupted run left, is removed and built anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GIB = 2**30
+STAMP = "ready.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A virtual environment: its folder and what is installed into it, relative to the repository's root."""
+
+    folder: str
+    requirements: tuple[str, ...]
+    constraints: str = "constraints.txt"
+    # Measured: 2.6 GiB installed, 0.9 GiB of downloads in pip's cache, and as much again in the temporary folder.
+    disk_bytes: int = 4 * GIB
+    temporary_bytes: int = 2 * GIB
+    memory_bytes: int = int(3.5 * GIB)  # what a machine sold with 4 GB shows
+
+
+ENVIRONMENTS: Mapping[str, Environment] = {
+    "main": Environment(folder=".venv", requirements=("requirements.txt", "requirements-dev.txt")),
+    "tf220": Environment(folder=".venv-tf220", requirements=("requirements-tf220.txt", "requirements-dev.txt")),
+}
+
+
+class SetupError(Exception):
+    """What is wrong and what to do, in one line."""
+
+
+# --- The check before any download ------------------------------------------------------------------------------------
+
+
+def platform_problem(*, system: str = sys.platform, machine: str = platform.machine(), is_64_bit: bool = True) -> str:
+    """Why there are no packages for this platform, or ""."""
+    supported = {("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")}
+    if (system, machine) not in supported or not is_64_bit:
+        return (
+            f"unsupported platform {system} {machine}{'' if is_64_bit else ' with a 32-bit Python'}: "
+            "use Linux on x86-64 or ARM64, or macOS on Apple silicon (on Windows: WSL 2)"
+        )
+    return ""
+
+
+def libc_problem(*, system: str = sys.platform, libc: tuple[str, str] | None = None) -> str:
+    """Why the C library is too old or of another kind, or ""."""
+    if system != "linux":
+        return ""
+    name, version = platform.libc_ver() if libc is None else libc
+    if name != "glibc":
+        return (
+            "unsupported C library: TensorFlow needs glibc, which Alpine Linux has not; use Debian, Ubuntu, Fedora ..."
+        )
+    numbers = [int(part) for part in version.split(".")[:2]]
+    if numbers < [2, 28]:
+        return f"glibc {version} is too old: the packages need 2.28 or newer (Debian 10, Ubuntu 20.04, RHEL 8)"
+    return ""
+
+
+def processor_problem(*, machine: str = platform.machine(), cpuinfo: str | None = None) -> str:
+    """Why TensorFlow would die with "Illegal instruction", or "". Only Linux tells the processor's features."""
+    if machine != "x86_64":
+        return ""
+    if cpuinfo is None:
+        try:
+            cpuinfo = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+    flags = [line.split(":", 1)[1].split() for line in cpuinfo.splitlines() if line.startswith("flags")]
+    if flags and "avx" not in flags[0]:
+        return (
+            "the processor has no AVX, which TensorFlow needs: use another machine, or in a virtual machine pass the "
+            "host's processor through (QEMU: -cpu host)"
+        )
+    return ""
+
+
+def disk_problem(folder: pathlib.Path, needed: int, *, free: int | None = None, advice: str = "") -> str:
+    """Why the disk that holds `folder` is too full, or ""."""
+    free = shutil.disk_usage(folder).free if free is None else free
+    if free < needed:
+        return (
+            f"too little disk: {free / GIB:.1f} GiB free at {folder}, {needed / GIB:.1f} GiB needed; free some"
+            f"{advice or ' or move the repository to another disk'}"
+        )
+    return ""
+
+
+def memory_problem(needed: int, *, total: int | None = None) -> str:
+    """Why there is too little memory, or ""."""
+    total = _memory_total() if total is None else total
+    if total is not None and total < needed:
+        return (
+            f"too little memory: {total / GIB:.1f} GiB, {needed / GIB:.1f} GiB needed; use a larger machine, raise the "
+            "container's limit or add swap"
+        )
+    return ""
+
+
+def folder_problem(root: pathlib.Path) -> str:
+    """Why no environment can be made in `root`, or ""."""
+    if os.pathsep in str(root):
+        return f"the path {root} has a {os.pathsep!r}, with which no virtual environment works: move the repository"
+    if not os.access(root, os.W_OK):
+        return f"{root} is not writable: give yourself the right, or clone the repository to a folder of yours"
+    return ""
+
+
+def _memory_total() -> int | None:
+    """Memory and swap in bytes, at most what a container may use; None where unknown."""
+    try:
+        lines = pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    values = {key: int(rest.split()[0]) * 1024 for key, rest in (line.split(":", 1) for line in lines)}
+    total = values.get("MemTotal", 0) + values.get("SwapTotal", 0)
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # absent, or the word "max"
+            total = min(total, int(pathlib.Path(limit).read_text(encoding="ascii")))
+    return total or None
+
+
+def problems(environment: Environment, root: pathlib.Path) -> list[str]:
+    """All that is wrong with this machine, one line each."""
+    temporary = pathlib.Path(tempfile.gettempdir())
+    needed = environment.disk_bytes
+    if os.stat(temporary).st_dev == os.stat(root).st_dev:
+        needed += environment.temporary_bytes
+        temporary_problem = ""
+    else:
+        advice = " or set TMPDIR to a folder on another disk"
+        temporary_problem = disk_problem(temporary, environment.temporary_bytes, advice=advice)
+    found = [
+        platform_problem(is_64_bit=sys.maxsize > 2**32),
+        libc_problem(),
+        processor_problem(),
+        folder_problem(root),
+        disk_problem(root, needed),
+        temporary_problem,
+        memory_problem(environment.memory_bytes),
+    ]
+    return [problem for problem in found if problem]
+
+
+# --- The environment --------------------------------------------------------------------------------------------------
+
+
+def fingerprint(environment: Environment, root: pathlib.Path, *, python: str = sys.version) -> str:
+    """Hash of all that decides what is installed: requirement files, package metadata, Python, and the place.
+
+    The place counts since scripts in a virtual environment name it: a moved one is broken.
+    """
+    digest = hashlib.sha256()
+    for part in (python, platform.machine(), str(root)):
+        digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+    for name in (*environment.requirements, environment.constraints, "pyproject.toml"):
+        digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def is_ready(environment: Environment, root: pathlib.Path) -> bool:
+    """Whether the environment was built to its end, for this Python and these requirements."""
+    folder = root / environment.folder
+    try:
+        stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    python = folder / "bin" / "python"  # a link, broken once the Python behind it is removed
+    return isinstance(stamp, dict) and stamp.get("fingerprint") == fingerprint(environment, root) and python.exists()
+
+
+def write_stamp(environment: Environment, root: pathlib.Path) -> None:
+    """Declares the environment ready."""
+    stamp = root / environment.folder / STAMP
+    content = {"fingerprint": fingerprint(environment, root), "python": sys.version}
+    temporary = stamp.with_suffix(".partial")
+    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, stamp)
+
+
+@contextlib.contextmanager
+def lock(root: pathlib.Path) -> Iterator[None]:
+    """Lets one process at a time build; the lock goes with the process, so that none is left over."""
+    import fcntl
+
+    handle = os.open(root / "setup", os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another run is setting up; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Sequence[str], str], None]) -> None:
+    """Builds the environment from nothing. `call(command, what)` runs one command.
+
+    Raises:
+      SetupError: if a command fails.
+    """
+    begun = time.monotonic()
+    folder = root / environment.folder
+    version = platform.python_version()
+    say(
+        f"Python {version} ({sys.executable}); building {environment.folder}: some minutes, 0.9 GB of downloads the first time"
+    )
+    if folder.is_symlink() or folder.exists():
+        say(f"removing {environment.folder}, which is unfinished or made for other requirements")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            (folder / STAMP).unlink()  # first, so that what a kill leaves of the folder does not count as ready
+        if folder.is_symlink() or not folder.is_dir():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)
+    python = str(folder / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
+    requirements = [part for name in environment.requirements for part in ("-r", str(root / name))]
+    call([sys.executable, "-m", "venv", str(folder)], "make the virtual environment")
+    constraints = ["-c", str(root / environment.constraints)]
+    say("installing " + ", ".join(environment.requirements))
+    call([*pip, *constraints, "setuptools", "wheel", *requirements], "install the requirements")
+    # Build isolation would download setuptools once more, in a version that nobody pinned.
+    call([*pip, "--no-deps", "--no-build-isolation", "--quiet", "-e", str(root)], "install this package")
+    say("trying the installation")
+    call([python, "-c", "import tensorflow_text, sentencepiece, apache_beam"], "import what was installed")
+    write_stamp(environment, root)
+    say(f"{environment.folder} is ready after {time.monotonic() - begun:.0f} s")
+
+
+def call(command: Sequence[str], what: str) -> None:
+    """Runs `command`, showing its output.
+
+    Raises:
+      SetupError: if it fails.
+    """
+    # pip's own files and variables count, but --user cannot work inside a virtual environment.
+    variables = {"PIP_USER": "0", "PYTHONNOUSERSITE": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    dropped = ("PYTHONPATH", "PYTHONHOME", "TF_USE_LEGACY_KERAS", "__PYVENV_LAUNCHER__")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    code = subprocess.run(command, env={**kept, **variables}, cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+    if code:
+        raise SetupError(
+            f"could not {what} (exit code {code}, its message is above). Behind a proxy set HTTPS_PROXY, for another "
+            "package index pip's own configuration (pip config set global.index-url ...); then run make again"
+        )
+
+
+def say(text: str) -> None:
+    """One line of what is going on."""
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0 ready, 1 not."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("name", choices=sorted(ENVIRONMENTS), help="which environment")
+    parser.add_argument("--is-ready", action="store_true", help="only tell by the exit code whether it is ready")
+    parser.add_argument("--check", action="store_true", help="only check the machine")
+    flags = parser.parse_args(arguments)
+    environment = ENVIRONMENTS[flags.name]
+    if flags.is_ready:
+        return 0 if is_ready(environment, ROOT) else 1
+    if is_ready(environment, ROOT) and not flags.check:
+        return 0
+    found = problems(environment, ROOT)
+    for problem in found:
+        say(f"error: {problem}")
+    if found or flags.check:
+        return 1 if found else 0
+    try:
+        with lock(ROOT):
+            if not is_ready(environment, ROOT):  # another run may just have built it
+                build(environment, ROOT, call=call)
+    except (SetupError, OSError) as error:
+        say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; the next run begins anew, with what pip has downloaded")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
