@@ -92,8 +92,8 @@ def group(title: str) -> Iterator[None]:
 def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoReturn:
     """Parses the command line, calls `main()` and exits the process.
 
-    ValueError, OSError, `UserError` and TensorFlow's file errors become one line on standard error; with
-    `--verbosity=1` the traceback comes before it. Any other exception is a fault of the program and keeps its traceback.
+    ValueError, OSError, `UserError` and TensorFlow's file errors become one line on standard error, with
+    `--verbosity=1` after the traceback. Any other exception is a fault of the program and keeps its traceback.
 
     Args:
       main: does the work; returns None or an exit code.
@@ -224,7 +224,7 @@ def _help_text(required: Sequence[str]) -> str:
         "Every command:",
         "  --help             this text",
         "  --flagfile=FILE    reads flags from FILE, one on a line",
-        "  --verbosity=LEVEL  -1 shows warnings, 0 also decisions and totals (default), 1 all, and tracebacks of errors",
+        "  --verbosity=LEVEL  -1 warnings, 0 also decisions and totals (default), 1 all, and tracebacks of errors",
     ]
     return "\n".join(lines)
 

@@ -122,7 +122,7 @@ def _bar(settings: dict[str, Any]) -> Iterator[Progress]:
 
     class Bar(Progress):
         def _show(self, values: dict[str, Any]) -> None:
-            fields = {"values": _shown(values, "")} if values else {}
+            fields: dict[str, Any] = {"values": _shown(values, "")} if values else {}
             shown.update(task, completed=self.completed, **fields)
 
     handler = logging.get_absl_handler().python_handler

@@ -1,10 +1,11 @@
-"""Checks the machine, then builds a virtual environment. Standard library only; `prepare.sh` finds the Python to run it.
+"""Checks the machine, then builds a virtual environment. Standard library only; `prepare.sh` finds the Python for it.
 
     python setup/environment.py main              builds .venv unless it is ready
     python setup/environment.py main --is-ready   exit code 0 if it is ready
 
 An environment is ready once `ready.json` lies in it, written last, and holds the fingerprint of the requirement files
-and of the Python. Anything else in its place, such as what an interrupted run left, is removed and built anew.
+and of the Python. Anything else in its place, such as what an interrupted run left, is removed and built anew. Where
+only pyproject.toml has changed, the package alone is installed again.
 """
 
 from __future__ import annotations
@@ -72,9 +73,7 @@ def libc_problem(*, system: str = sys.platform, libc: tuple[str, str] | None = N
         return ""
     name, version = platform.libc_ver() if libc is None else libc
     if name != "glibc":
-        return (
-            "unsupported C library: TensorFlow needs glibc, which Alpine Linux has not; use Debian, Ubuntu, Fedora ..."
-        )
+        return "unsupported C library: TensorFlow needs glibc, which Alpine Linux has not; use Debian, Ubuntu or Fedora"
     numbers = [int(part) for part in version.split(".")[:2]]
     if numbers < [2, 28]:
         return f"glibc {version} is too old: the packages need 2.28 or newer (Debian 10, Ubuntu 20.04, RHEL 8)"
@@ -170,33 +169,44 @@ def problems(environment: Environment, root: pathlib.Path) -> list[str]:
 
 
 def fingerprint(environment: Environment, root: pathlib.Path, *, python: str = sys.version) -> str:
-    """Hash of all that decides what is installed: requirement files, package metadata, Python, and the place.
+    """Hash of all that decides what is installed: requirement files, Python, and the place.
 
     The place counts since scripts in a virtual environment name it: a moved one is broken.
     """
     digest = hashlib.sha256()
     for part in (python, platform.machine(), str(root)):
         digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
-    for name in (*environment.requirements, environment.constraints, "pyproject.toml"):
+    for name in (*environment.requirements, environment.constraints):
         digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def is_ready(environment: Environment, root: pathlib.Path) -> bool:
-    """Whether the environment was built to its end, for this Python and these requirements."""
+def package_fingerprint(root: pathlib.Path) -> str:
+    """Hash of what decides how this package is installed."""
+    return hashlib.sha256((root / "pyproject.toml").read_bytes()).hexdigest()
+
+
+def missing(environment: Environment, root: pathlib.Path) -> str:
+    """What has to be done until the environment is ready: "everything", "package" or ""."""
     folder = root / environment.folder
     try:
         stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
+        return "everything"
     python = folder / "bin" / "python"  # a link, broken once the Python behind it is removed
-    return isinstance(stamp, dict) and stamp.get("fingerprint") == fingerprint(environment, root) and python.exists()
+    if not isinstance(stamp, dict) or stamp.get("fingerprint") != fingerprint(environment, root) or not python.exists():
+        return "everything"
+    return "" if stamp.get("package") == package_fingerprint(root) else "package"
 
 
 def write_stamp(environment: Environment, root: pathlib.Path) -> None:
     """Declares the environment ready."""
     stamp = root / environment.folder / STAMP
-    content = {"fingerprint": fingerprint(environment, root), "python": sys.version}
+    content = {
+        "fingerprint": fingerprint(environment, root),
+        "package": package_fingerprint(root),
+        "python": sys.version,
+    }
     temporary = stamp.with_suffix(".partial")
     temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     os.replace(temporary, stamp)
@@ -227,10 +237,8 @@ def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Seque
     """
     begun = time.monotonic()
     folder = root / environment.folder
-    version = platform.python_version()
-    say(
-        f"Python {version} ({sys.executable}); building {environment.folder}: some minutes, 0.9 GB of downloads the first time"
-    )
+    say(f"Python {platform.python_version()} ({sys.executable}); building {environment.folder}")
+    say("this takes some minutes, and the first time downloads 0.9 GB")
     if folder.is_symlink() or folder.exists():
         say(f"removing {environment.folder}, which is unfinished or made for other requirements")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -239,19 +247,34 @@ def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Seque
             folder.unlink()
         else:
             shutil.rmtree(folder)
-    python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
-    requirements = [part for name in environment.requirements for part in ("-r", str(root / name))]
     call([sys.executable, "-m", "venv", str(folder)], "make the virtual environment")
-    constraints = ["-c", str(root / environment.constraints)]
     say("installing " + ", ".join(environment.requirements))
-    call([*pip, *constraints, "setuptools", "wheel", *requirements], "install the requirements")
-    # Build isolation would download setuptools once more, in a version that nobody pinned.
-    call([*pip, "--no-deps", "--no-build-isolation", "--quiet", "-e", str(root)], "install this package")
+    requirements = [part for name in environment.requirements for part in ("-r", str(root / name))]
+    constraints = ["-c", str(root / environment.constraints)]
+    call([*_pip_install(folder), *constraints, "setuptools", "wheel", *requirements], "install the requirements")
+    install_package(environment, root, call=call)
     say("trying the installation")
+    python = str(folder / "bin" / "python")
     call([python, "-c", "import tensorflow_text, sentencepiece, apache_beam"], "import what was installed")
     write_stamp(environment, root)
     say(f"{environment.folder} is ready after {time.monotonic() - begun:.0f} s")
+
+
+def install_package(
+    environment: Environment, root: pathlib.Path, *, call: Callable[[Sequence[str], str], None]
+) -> None:
+    """Makes this package importable from any folder, its sources staying where they are.
+
+    Raises:
+      SetupError: if that fails.
+    """
+    # Build isolation would download setuptools once more, in a version that nobody pinned.
+    options = ["--no-deps", "--no-build-isolation", "--quiet", "-e", str(root)]
+    call([*_pip_install(root / environment.folder), *options], "install this package")
+
+
+def _pip_install(folder: pathlib.Path) -> list[str]:
+    return [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
 
 
 def call(command: Sequence[str], what: str) -> None:
@@ -264,7 +287,9 @@ def call(command: Sequence[str], what: str) -> None:
     variables = {"PIP_USER": "0", "PYTHONNOUSERSITE": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
     dropped = ("PYTHONPATH", "PYTHONHOME", "TF_USE_LEGACY_KERAS", "__PYVENV_LAUNCHER__")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    code = subprocess.run(command, env={**kept, **variables}, cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+    code = subprocess.run(
+        command, check=False, env={**kept, **variables}, cwd=ROOT, stdin=subprocess.DEVNULL
+    ).returncode
     if code:
         raise SetupError(
             f"could not {what} (exit code {code}, its message is above). Behind a proxy set HTTPS_PROXY, for another "
@@ -286,8 +311,8 @@ def main(arguments: Sequence[str]) -> int:
     flags = parser.parse_args(arguments)
     environment = ENVIRONMENTS[flags.name]
     if flags.is_ready:
-        return 0 if is_ready(environment, ROOT) else 1
-    if is_ready(environment, ROOT) and not flags.check:
+        return 1 if missing(environment, ROOT) else 0
+    if not flags.check and not missing(environment, ROOT):
         return 0
     found = problems(environment, ROOT)
     for problem in found:
@@ -296,8 +321,13 @@ def main(arguments: Sequence[str]) -> int:
         return 1 if found else 0
     try:
         with lock(ROOT):
-            if not is_ready(environment, ROOT):  # another run may just have built it
+            what = missing(environment, ROOT)  # asked again: another run may just have built it
+            if what == "everything":
                 build(environment, ROOT, call=call)
+            elif what == "package":
+                say("pyproject.toml has changed: installing this package again")
+                install_package(environment, ROOT, call=call)
+                write_stamp(environment, ROOT)
     except (SetupError, OSError) as error:
         say(f"error: {error}")
         return 1

@@ -1,8 +1,8 @@
 """Fixtures of all tests, and the account of what was skipped.
 
-At the end of a run the skipped tests are listed by reason. In CI (`CI` or `ALBERT_TF_CI` set) a skip fails the run unless
-`tests/allowed_skips.txt` names the test and says why. Where the reference data is present, a skip of a test that uses
-it fails every run.
+At the end of a run the skipped tests are listed by reason. In CI (`CI` or `ALBERT_TF_CI` set) a skip fails the run
+unless `tests/allowed_skips.txt` names the test and says why. Where the reference data is present, a skip of a test that
+uses it fails every run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import collections
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -123,7 +123,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
     if report.skipped:  # such a skip would not reach the account: xdist does not pass it on
         report.outcome = "failed"
