@@ -50,12 +50,19 @@ class Feature:
 
 
 def max_predictions(max_seq_length: int, masked_lm_prob: float = 0.15) -> int:
-    """Predictions per sequence [P] that `masked_lm_prob` of a full sequence needs, rounded up."""
+    """Predictions per sequence [P] that `masked_lm_prob` of a full sequence needs, rounded up.
+
+    The share is one of all real positions, [CLS] and [SEP] counted, as in the original: 20 for 128 tokens.
+
+    Raises:
+      ValueError: for a length without room for two segments, or a share outside (0, 1).
+    """
     if max_seq_length < 5:
         raise ValueError(f"max_seq_length must be at least 5 ([CLS] a [SEP] b [SEP]), got {max_seq_length}")
     if not 0.0 < masked_lm_prob < 1.0:
         raise ValueError(f"masked_lm_prob must be in (0, 1), got {masked_lm_prob}")
-    return math.ceil(round((max_seq_length - 3) * masked_lm_prob, 6))
+    # 1e-9 keeps 0.15 * 140 = 21.000000000000004 from becoming 22.
+    return max(1, math.ceil(max_seq_length * masked_lm_prob - 1e-9))
 
 
 def static_features(max_seq_length: int, max_predictions_per_seq: int) -> tuple[Feature, ...]:

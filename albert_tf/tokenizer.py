@@ -227,7 +227,7 @@ class AlbertTokenizer:
         batch: list[list[int]] = self._processor.encode(normalized, out_type=int, num_threads=1)
         table = self._digit_comma
         for row, ids in enumerate(batch):
-            if self.unk_id in ids:
+            if self.unk_id in ids and _holds_digit_comma(normalized[row]):
                 # Whether an unknown stretch ends in a digit and a comma is seen in its text only.
                 batch[row] = [self.piece_to_id(piece) for piece in self._tokenize_normalized(normalized[row])]
             elif not table.keys().isdisjoint(ids):
@@ -329,6 +329,15 @@ class AlbertTokenizer:
 
 def _ends_in_digit_comma(piece: str) -> bool:
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _holds_digit_comma(text: str) -> bool:
+    end = text.find(",", 1)
+    while end > 0:
+        if text[end - 1].isdigit():
+            return True
+        end = text.find(",", end + 1)
+    return False
 
 
 def _load_processor(model_proto: bytes) -> Any:

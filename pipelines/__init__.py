@@ -1,0 +1,1 @@
+"""Text to vocabulary and to pretraining records, on Apache Beam."""

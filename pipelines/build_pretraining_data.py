@@ -1,0 +1,180 @@
+"""Turns text into pretraining examples: TFRecord shards, dataset.json, and copies of the tokenizer's files.
+
+The text has one sentence a line and a blank line between documents; the end of a file ends its document.
+
+Two forms of records:
+  dynamic  two adjacent segments in their order, unmasked. Training draws their order and the masks, anew in each epoch.
+  static   the original ALBERT's features, order and masks drawn once; its code and Model Garden read them too.
+
+The bytes depend on text, tokenizer, flags and seed only: not on file names, workers or runner.
+
+Examples:
+  python -m pipelines.build_pretraining_data --input='corpus/*.txt' --tokenizer=tokenizer --output_dir=data \\
+      --max_seq_length=128 --num_shards=8 --seed=7
+  python -m pipelines.build_pretraining_data --input=a.txt,b.txt --tokenizer=albert.model --output_dir=static \\
+      --masking=static --dupe_factor=5 --num_workers=2
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import Any
+
+from absl import flags, logging
+
+from albert_tf import door
+
+with door.group("Input and output"):
+    INPUT = flags.DEFINE_list("input", None, "Text files: names or patterns, separated by commas.")
+    TOKENIZER = flags.DEFINE_string(
+        "tokenizer", None, "Folder with spiece.model and tokenizer_config.json, or a SentencePiece file for lower case."
+    )
+    OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
+    NUM_SHARDS = flags.DEFINE_integer("num_shards", 8, "Record files to write.")
+
+with door.group("Examples"):
+    MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 512, "Longest sequence in tokens, with [CLS] and [SEP].")
+    SHORT_SEQ_PROB = flags.DEFINE_float("short_seq_prob", 0.1, "Share of examples that aim at a shorter length.")
+    SEED = flags.DEFINE_integer("seed", 7, "Seed of every random choice.")
+    MASKING = flags.DEFINE_enum("masking", "dynamic", ["dynamic", "static"], "When order and masks are drawn.")
+    MASKED_LM_PROB = flags.DEFINE_float("masked_lm_prob", 0.15, "Share of positions to predict.")
+    MAX_PREDICTIONS_PER_SEQ = flags.DEFINE_integer(
+        "max_predictions_per_seq", None, "Most predictions in a sequence. By default masked_lm_prob of max_seq_length."
+    )
+    MAX_NGRAM = flags.DEFINE_integer("max_ngram", 3, "Longest run of words to mask as one.")
+    DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 1, "Copies of the text with other masks; static records only.")
+
+with door.group("Workers"):
+    NUM_WORKERS = flags.DEFINE_integer("num_workers", 1, "Processes that work at once on this machine.")
+    RUNNER = flags.DEFINE_string("runner", "local", "local, or a Beam runner such as DataflowRunner or FlinkRunner.")
+    BEAM_OPTIONS = flags.DEFINE_multi_string(
+        "beam_option", [], "Flag for Beam, such as --beam_option=--flink_master=host:8081. May be repeated."
+    )
+
+
+def main() -> None:
+    settings = _settings()
+    with _quiet():
+        from pipelines import dataset, files
+
+        # Beam's file systems come into play with the first file that is read.
+        inputs = files.find_files(INPUT.value)
+        tokenizer = files.read_tokenizer(TOKENIZER.value)
+    output = OUTPUT_DIR.value.rstrip("/")
+    description = dataset.describe_settings(settings, tokenizer)
+    replace = _may_replace(files.join(output, dataset.DATASET_FILE), description)
+    began = time.time()
+    with door.whole_directory(output, replace=replace) as folder:
+        log = _build(folder, inputs, settings, tokenizer, description)
+        log["seconds"] = round(time.time() - began, 3)
+        door.write_whole(files.join(folder, dataset.LOG_FILE), dataset.to_json(log))
+    _report(output, log)
+
+
+def _settings() -> Any:
+    """Settings from the flags, checked."""
+    from pipelines import examples, running
+
+    if NUM_WORKERS.value < 1:
+        raise door.UsageError(f"num_workers must be at least 1, got {NUM_WORKERS.value}")
+    if NUM_WORKERS.value > 1 and RUNNER.value != running.LOCAL_RUNNER:
+        raise door.UsageError(f"num_workers is for --runner=local, got runner {RUNNER.value}; use --beam_option")
+    try:
+        return examples.ExampleSettings(
+            max_seq_length=MAX_SEQ_LENGTH.value,
+            masking=MASKING.value,
+            num_shards=NUM_SHARDS.value,
+            seed=SEED.value,
+            short_seq_prob=SHORT_SEQ_PROB.value,
+            masked_lm_prob=MASKED_LM_PROB.value,
+            max_predictions_per_seq=MAX_PREDICTIONS_PER_SEQ.value,
+            max_ngram=MAX_NGRAM.value,
+            dupe_factor=DUPE_FACTOR.value,
+        )
+    except ValueError as error:
+        raise door.UsageError(str(error)) from error
+
+
+def _is_verbose() -> bool:
+    return bool(flags.FLAGS.verbosity >= 1)
+
+
+def _quiet() -> Any:
+    from pipelines import running
+
+    return running.quiet_beam(_is_verbose())
+
+
+def _may_replace(dataset_path: str, description: dict[str, Any]) -> bool:
+    """Whether a data directory stands there already, made with the same settings.
+
+    Raises:
+      ValueError: if it was made with other settings.
+    """
+    from pipelines import dataset, files
+
+    try:
+        text = files.read_bytes(dataset_path).decode("utf-8", errors="replace")
+    except OSError:
+        return False
+    dataset.check_same_settings(text, description, dataset_path)
+    logging.info("%s was made with the same settings; it will be replaced", os.path.dirname(dataset_path))
+    return True
+
+
+def _build(folder: str, inputs: Any, settings: Any, tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
+    """Fills `folder` with everything but the log, which is returned."""
+    with _quiet():
+        from pipelines import dataset, files, running, transforms
+
+    paths, total = [file.path for file in inputs], sum(file.size for file in inputs)
+    logging.info("reading %d files, %.1f MB, for %s records", len(paths), total / 1e6, settings.masking)
+    running.run(
+        lambda pipeline, notes: transforms.build(pipeline, paths, settings, tokenizer, folder, notes),
+        runner=RUNNER.value,
+        num_workers=NUM_WORKERS.value,
+        beam_options=BEAM_OPTIONS.value,
+        total=total,
+        verbose=_is_verbose(),
+    )
+    counts = json.loads(files.read_bytes(files.join(folder, transforms.COUNTS_FILE)))
+    if not counts["counts"].get("documents"):
+        raise ValueError(f"{','.join(INPUT.value)}: no text in {len(paths)} files; one sentence a line is expected")
+    if not counts["counts"].get("examples"):
+        raise ValueError(f"{','.join(INPUT.value)}: no document of two words or more, so no example could be made")
+    manifests = [transforms.take_manifest(folder, shard) for shard in range(settings.num_shards)]
+    files.remove([files.join(folder, transforms.COUNTS_FILE)])
+    pieces = hashlib.sha256(files.read_bytes(files.join(folder, transforms.PIECE_COUNTS_FILE))).hexdigest()
+    door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
+    door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())
+    shards = [manifest["manifest"] for manifest in manifests]
+    content = dataset.describe(description, counts["counts"], shards, pieces)
+    door.write_whole(files.join(folder, dataset.DATASET_FILE), dataset.to_json(content))
+    return {
+        "runner": "FnApiRunner" if RUNNER.value == running.LOCAL_RUNNER else RUNNER.value,
+        "num_workers": NUM_WORKERS.value,
+        "launcher": os.getpid(),
+        "processes": counts["processes"],
+        "shards": [manifest["work"] for manifest in manifests],
+        "inputs": [file._asdict() for file in inputs],
+        "counts": content["counts"],
+    }
+
+
+def _report(output: str, log: dict[str, Any]) -> None:
+    counts = log["counts"]
+    rows = [(name.replace("_", " "), value) for name, value in counts.items() if isinstance(value, int)]
+    rows += [
+        (f"tokens dropped: {reason.replace('_', ' ')}", value) for reason, value in counts["tokens_dropped"].items()
+    ]
+    rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
+    door.print_table(output, ("what", "count"), rows)
+    share = counts["tokens_out"] / max(1, counts["tokens_in"])
+    logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
+
+
+if __name__ == "__main__":
+    door.run(main, required=["input", "tokenizer", "output_dir"])

@@ -1,0 +1,107 @@
+"""dataset.json: what a data directory holds and by which settings it was made.
+
+It says nothing of time, host, files or workers: equal input and settings give equal bytes. Those go to build.log.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from albert_tf import features
+from albert_tf.tokenizer import AlbertTokenizer
+from pipelines import files
+from pipelines.examples import ExampleSettings
+
+DATASET_FILE, LOG_FILE = "dataset.json", "build.log.json"
+
+_FORMAT = "albert_tf pretraining data"
+_RESULTS = ("counts", "shards", "piece_counts")
+
+
+def describe_settings(settings: ExampleSettings, tokenizer: AlbertTokenizer) -> dict[str, Any]:
+    """The part of dataset.json that is known before any text is read."""
+    values = settings.to_dict()
+    top = ("masking", "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "max_ngram")
+    return {
+        "format": _FORMAT,
+        "contract_version": features.RECORD_CONTRACT_VERSION,
+        **{name: values.pop(name) for name in top},
+        "vocab_size": tokenizer.vocab_size,
+        "tokenizer": {"file": files.MODEL_FILE, "config": files.CONFIG_FILE, "digest": tokenizer.digest},
+        "special_ids": {
+            "pad": tokenizer.pad_id,
+            "unk": tokenizer.unk_id,
+            "cls": tokenizer.cls_id,
+            "sep": tokenizer.sep_id,
+            "mask": tokenizer.mask_id,
+        },
+        "excluded_replacement_ids": sorted(tokenizer.special_ids),
+        "seed": values.pop("seed"),
+        "settings": values,
+    }
+
+
+def describe_counts(counts: Mapping[str, int]) -> dict[str, Any]:
+    """The counts of `ExampleBuilder`, with what was dropped by reason and n-grams by length."""
+    values = dict(sorted(counts.items()))
+    ngrams = {name.removeprefix("ngrams_of_"): values.pop(name) for name in list(values) if name.startswith("ngrams_")}
+    dropped = {"single_word": values.pop("tokens_single_word", 0)}
+    return {**values, "tokens_dropped": dropped, **({"ngrams": ngrams} if ngrams else {})}
+
+
+def describe(
+    settings: Mapping[str, Any],
+    counts: Mapping[str, int],
+    shards: Sequence[Mapping[str, Any]],
+    piece_counts_sha256: str,
+) -> dict[str, Any]:
+    """All of dataset.json."""
+    return {
+        **settings,
+        "counts": describe_counts(counts),
+        "piece_counts": {"file": "piece_counts.npy", "sha256": piece_counts_sha256},
+        "shards": list(shards),
+    }
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    """Text of a JSON file, ending with a newline."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> None:
+    """Refuses a data directory that other settings made.
+
+    Args:
+      text: content of the dataset.json found there.
+      settings: `describe_settings` of this run.
+      source: path of that file, for errors.
+
+    Raises:
+      ValueError: naming the first setting that differs.
+    """
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON; name another output_dir") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{source}: must hold a JSON object; name another output_dir")
+    old, new = _flatten({k: v for k, v in found.items() if k not in _RESULTS}), _flatten(settings)
+    for name in [*new, *old]:
+        if old.get(name) != new.get(name):
+            raise ValueError(
+                f"{source}: made with {name} = {old.get(name)!r}, asked for {new.get(name)!r}; "
+                "name another output_dir or remove this one"
+            )
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat

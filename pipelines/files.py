@@ -1,0 +1,116 @@
+"""Files of the pipeline, by name and pattern, on the local disk and on every file system that Beam knows (`gs://`...)."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from typing import IO, NamedTuple
+
+from albert_tf.files import is_remote
+from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+
+MODEL_FILE, CONFIG_FILE = "spiece.model", "tokenizer_config.json"
+
+
+class InputFile(NamedTuple):
+    """One file to read."""
+
+    path: str
+    size: int  # bytes on disk
+
+
+def find_files(patterns: Iterable[str]) -> list[InputFile]:
+    """Files that match the names or glob patterns, each once, sorted by path.
+
+    Raises:
+      ValueError: if a pattern matches nothing, or a folder.
+    """
+    found: dict[str, int] = {}
+    for pattern in patterns:
+        matches = _remote_matches(pattern) if is_remote(pattern) else _local_matches(pattern)
+        if not matches:
+            raise ValueError(f"{pattern}: no such file")
+        found.update(matches)
+    return [InputFile(path, size) for path, size in sorted(found.items())]
+
+
+def _local_matches(pattern: str) -> dict[str, int]:
+    paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+    files = {os.path.abspath(path): os.path.getsize(path) for path in paths if os.path.isfile(path)}
+    if paths and not files:
+        raise ValueError(f"{pattern}: is a folder; name the files in it, such as {os.path.join(pattern, '*.txt')}")
+    return files
+
+
+def _remote_matches(pattern: str) -> dict[str, int]:
+    from apache_beam.io import filesystems
+
+    (result,) = filesystems.FileSystems.match([pattern])
+    return {metadata.path: metadata.size_in_bytes for metadata in result.metadata_list}
+
+
+def open_to_read(path: str) -> IO[bytes]:
+    """The file as bytes, decompressed as its name's ending says (.gz, .bz2, .zst)."""
+    from apache_beam.io import filesystems
+
+    return filesystems.FileSystems.open(path)
+
+
+def read_lines(path: str) -> Iterator[bytes]:
+    """Lines of the file with their ends."""
+    with open_to_read(path) as stream:
+        yield from stream
+
+
+def read_bytes(path: str) -> bytes:
+    """Content of the file as it is on disk.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    if not is_remote(path):
+        with open(path, "rb") as stream:
+            return stream.read()
+    from apache_beam.io import filesystem, filesystems
+
+    with filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED) as stream:
+        return stream.read()
+
+
+def remove(paths: list[str]) -> None:
+    """Removes files."""
+    from apache_beam.io import filesystems
+
+    filesystems.FileSystems.delete(paths)
+
+
+def read_tokenizer(path: str) -> AlbertTokenizer:
+    """Tokenizer from a SentencePiece file (prepared as the published English ones) or from a folder with its config.
+
+    Raises:
+      ValueError: if the model, its vocabulary or its config is unfit; names the file.
+      OSError: if a file cannot be read.
+    """
+    config = TokenizerConfig()
+    model_path = path
+    if os.path.isdir(path) or (is_remote(path) and path.endswith("/")):
+        model_path, config_path = join(path, MODEL_FILE), join(path, CONFIG_FILE)
+        config = TokenizerConfig.from_json(_decode(read_bytes(config_path), config_path), source=config_path)
+    content = read_bytes(model_path)
+    try:
+        return AlbertTokenizer(content, config=config)
+    except ValueError as error:
+        raise ValueError(f"{model_path}: {error}") from error
+
+
+def join(folder: str, name: str) -> str:
+    """Path of `name` in `folder`, with the separator that folders with a scheme use."""
+    return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else os.path.join(folder, name)
+
+
+def _decode(content: bytes, path: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: byte {error.start}: not valid UTF-8") from error

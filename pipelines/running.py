@@ -1,0 +1,154 @@
+"""Runs a Beam pipeline from a door: chooses the runner, shows progress, stops the workers, translates their errors."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from albert_tf import door
+
+LOCAL_RUNNER = "local"
+
+_POLL_SECONDS = 0.1
+_STOP_SECONDS = 15.0
+# The last line of a traceback that a worker sent as text, for the errors that a user can cause.
+_WORKER_ERROR = re.compile(
+    r"^(?:pipelines\.documents\.InputError|(?:\w+\.)*(?:BeamIOError|OSError|PermissionError|FileNotFoundError"
+    r"|IsADirectoryError|NotADirectoryError|EOFError|BadGzipFile)): (?P<message>.+?)(?: \[while running .*)?$",
+    re.MULTILINE,
+)
+
+
+@contextlib.contextmanager
+def quiet_beam(verbose: bool) -> Iterator[None]:
+    """Keeps Beam's import warnings and its workers' tracebacks off the terminal, unless `verbose`."""
+    if verbose:
+        yield
+        return
+    root, beam_logger = logging.getLogger(), logging.getLogger("apache_beam")
+    levels = root.level, beam_logger.level
+    root.setLevel(logging.ERROR)
+    beam_logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        root.setLevel(levels[0])
+        beam_logger.setLevel(levels[1])
+
+
+def run(
+    build: Callable[[Any, str | None], None],
+    *,
+    runner: str,
+    num_workers: int,
+    beam_options: Sequence[str],
+    total: int,
+    verbose: bool,
+) -> None:
+    """Builds and runs a pipeline, and returns when it is done.
+
+    Args:
+      build: adds the transforms to the pipeline it is given; its second argument is the folder for notes of progress.
+      runner: "local", or the name of a Beam runner.
+      num_workers: processes that work, for the local runner; with 1 it is this one.
+      beam_options: further flags for Beam.
+      total: bytes of input, for the progress shown.
+      verbose: whether Beam's own log is shown.
+
+    Raises:
+      ValueError, OSError: for a fault that a worker found in the input or while writing.
+    """
+    folder = tempfile.mkdtemp(prefix="albert-pipeline-")
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            _run_pipeline(build, folder, runner, num_workers, beam_options, verbose)
+        except BaseException as error:
+            failures.append(error)
+
+    # In a thread, since Beam would answer Ctrl-C only after all work in flight is done.
+    thread = threading.Thread(target=work, daemon=True, name="pipeline")
+    try:
+        with quiet_beam(verbose), door.progress(total=total, description="building examples", unit="bytes") as bar:
+            thread.start()
+            _show_until_done(thread, folder, bar, total)
+            if not failures:
+                bar.advance(total - bar.completed)  # blank lines and line ends were not counted
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # tells all workers to stop, if they still run
+        thread.join(_STOP_SECONDS)
+    if failures:
+        raise _translated(failures[0]) from failures[0]
+
+
+def _show_until_done(thread: threading.Thread, folder: str, bar: door.Progress, total: int) -> None:
+    from pipelines import transforms
+
+    while thread.is_alive():
+        thread.join(_POLL_SECONDS)
+        done = min(transforms.measure_progress(folder), total)
+        bar.advance(done - bar.completed)
+
+
+def _run_pipeline(
+    build: Callable[[Any, str | None], None],
+    folder: str,
+    runner: str,
+    num_workers: int,
+    beam_options: Sequence[str],
+    verbose: bool,
+) -> None:
+    import apache_beam as beam
+    from apache_beam.options import pipeline_options
+
+    flags = [*beam_options]
+    if runner == LOCAL_RUNNER:
+        chosen = _local_runner(folder, num_workers, verbose)
+        flags += [f"--direct_num_workers={num_workers}"]
+    else:
+        chosen = runner
+    pipeline = beam.Pipeline(runner=chosen, options=pipeline_options.PipelineOptions(flags))
+    build(pipeline, folder if runner == LOCAL_RUNNER else None)
+    pipeline.run().wait_until_finish()
+
+
+def _local_runner(folder: str, num_workers: int, verbose: bool) -> Any:
+    # Named, since Beam's default runner first tries to download a program.
+    from apache_beam.runners.portability import fn_api_runner
+    from apache_beam.transforms import environments
+
+    if num_workers == 1:
+        return fn_api_runner.FnApiRunner()
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    search_path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    command = shlex.join([sys.executable, "-m", "pipelines.worker", str(os.getpid()), folder])
+    output = "" if verbose else " >/dev/null 2>&1"
+    return fn_api_runner.FnApiRunner(
+        default_environment=environments.SubprocessSDKEnvironment.from_command_string(
+            f"PYTHONPATH={shlex.quote(search_path)} exec {command}{output}"
+        )
+    )
+
+
+def _translated(error: BaseException) -> BaseException:
+    """The fault behind what Beam raises: workers wrap errors or send them as text."""
+    from pipelines import documents
+
+    if isinstance(error, (documents.InputError, OSError)) and "\n" not in str(error) and "[while" not in str(error):
+        return error
+    text = "".join(traceback.format_exception(error))
+    found = list(_WORKER_ERROR.finditer(text))
+    if found:
+        return ValueError(found[-1]["message"])
+    return error

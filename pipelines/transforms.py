@@ -1,0 +1,226 @@
+"""Beam wrappers round the plain functions, and the one pipeline they make.
+
+Documents are grouped by their digest: that spreads the work over the workers, and brings equal documents together, so
+that each gets a number of its own whatever file and worker it came from. Records are grouped by shard and sorted there
+by their random key. Nothing in the bytes depends on files, workers, runner or order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io import filesystems
+from apache_beam.transforms import window
+from apache_beam.utils import windowed_value
+
+from albert_tf.tokenizer import AlbertTokenizer
+from pipelines import documents, examples, files, records
+
+COUNTS_KEY = -1  # stands among the shard numbers for "counts of one bundle"
+COUNTS_FILE, PIECE_COUNTS_FILE = "counts.json", "piece_counts.npy"
+
+_FLUSH_BYTES = 1 << 22
+_PROGRESS_SECONDS = 0.3
+
+
+def shard_name(shard: int, num_shards: int) -> str:
+    """File name of a shard."""
+    return f"pretrain-{shard:05d}-of-{num_shards:05d}.tfrecord"
+
+
+def manifest_name(shard: int) -> str:
+    """File name of what the writer of a shard says about it; removed when the data directory is complete."""
+    return f"manifest-{shard:05d}.json"
+
+
+class ReadDocuments(beam.DoFn):
+    """Path to (digest, sentences joined by line feeds) of each document."""
+
+    def process(self, path: str) -> Iterator[tuple[bytes, str]]:
+        for document in documents.read_documents(files.read_lines(path), path):
+            yield documents.document_digest(document), "\n".join(document)
+
+
+class BuildExamples(beam.DoFn):
+    """Equal documents to (shard, [key and payload, ...]); at the end of a bundle (COUNTS_KEY, [counts]).
+
+    Counts travel with the records because metrics and tagged outputs do not work on every runner.
+
+    Args:
+      settings: what to build.
+      tokenizer: travels as bytes.
+      progress_folder: where to note how many bytes of text are done, or None.
+    """
+
+    def __init__(
+        self, settings: examples.ExampleSettings, tokenizer: AlbertTokenizer, progress_folder: str | None = None
+    ):
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._progress_folder = progress_folder
+
+    def start_bundle(self) -> None:
+        self._builder = examples.ExampleBuilder(self._settings, self._tokenizer)
+        self._buffer: dict[int, list[bytes]] = {}
+        self._buffered = 0
+        self._began = time.time()
+        self._meter = _Meter(self._progress_folder)
+
+    def process(self, element: tuple[bytes, Iterable[str]]) -> Iterator[tuple[int, list[Any]]]:
+        digest, texts = element
+        for occurrence, text in enumerate(texts):
+            for record in self._builder.build(text.split("\n"), digest, occurrence):
+                self._buffer.setdefault(record.shard, []).append(record.key + record.payload)
+                self._buffered += len(record.payload)
+            self._meter.add(len(text.encode()) + 1)
+        if self._buffered > _FLUSH_BYTES:
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[windowed_value.WindowedValue]:
+        work = {
+            "counts": dict(self._builder.counts),
+            "piece_counts": self._builder.piece_counts.tobytes(),
+            "process": os.getpid(),
+            "seconds": time.time() - self._began,
+        }
+        self._meter.flush()
+        for item in (*self._flush(), (COUNTS_KEY, [work])):
+            yield windowed_value.WindowedValue(item, window.GlobalWindow().max_timestamp(), [window.GlobalWindow()])
+
+    def _flush(self) -> Iterator[tuple[int, list[bytes]]]:
+        yield from self._buffer.items()
+        self._buffer, self._buffered = {}, 0
+
+
+class WriteShards(beam.DoFn):
+    """(shard, lists of keys and payloads) to one sorted TFRecord file and its manifest; sums the counts up likewise.
+
+    A file is written under a name of its own and renamed, so that a second attempt of the same work does no harm.
+
+    Args:
+      folder: where to write.
+      num_shards: N.
+    """
+
+    def __init__(self, folder: str, num_shards: int):
+        self._folder = folder
+        self._num_shards = num_shards
+
+    def process(self, element: tuple[int, Iterable[list[Any]]]) -> Iterator[int]:
+        shard, groups = element
+        if shard == COUNTS_KEY:
+            self._write_counts([work for group in groups for work in group])
+        else:
+            self._write_shard(shard, sorted(item for group in groups for item in group))
+        yield shard
+
+    def _write_shard(self, shard: int, items: list[bytes]) -> None:
+        name = shard_name(shard, self._num_shards)
+        began = time.time()
+        digest, size = hashlib.sha256(), 0
+        temporary = files.join(self._folder, f".{name}.{uuid.uuid4().hex}")
+        with filesystems.FileSystems.create(temporary, compression_type="uncompressed") as stream:
+            for framed in records.frame_records(item[8:] for item in items):
+                stream.write(framed)
+                digest.update(framed)
+                size += len(framed)
+        filesystems.FileSystems.rename([temporary], [files.join(self._folder, name)])
+        manifest = {"file": name, "examples": len(items), "bytes": size, "sha256": digest.hexdigest()}
+        work = {"process": os.getpid(), "seconds": time.time() - began}
+        self._write(manifest_name(shard), json.dumps({"manifest": manifest, "work": work}).encode())
+
+    def _write_counts(self, works: list[dict[str, Any]]) -> None:
+        counts: Counter[str] = Counter()
+        processes: dict[int, dict[str, Any]] = {}
+        pieces = sum(np.frombuffer(work["piece_counts"], dtype=np.int64) for work in works)
+        for work in works:
+            counts.update(work["counts"])
+            done = processes.setdefault(work["process"], {"documents": 0, "bundles": 0, "seconds": 0.0})
+            done["documents"] += work["counts"].get("documents", 0)
+            done["bundles"] += 1
+            done["seconds"] += work["seconds"]
+        self._write(COUNTS_FILE, json.dumps({"counts": counts, "processes": processes}).encode())
+        with filesystems.FileSystems.create(
+            files.join(self._folder, PIECE_COUNTS_FILE), compression_type="uncompressed"
+        ) as stream:
+            np.save(stream, pieces)
+
+    def _write(self, name: str, content: bytes) -> None:
+        with filesystems.FileSystems.create(files.join(self._folder, name), compression_type="uncompressed") as stream:
+            stream.write(content)
+
+
+def build(
+    pipeline: beam.Pipeline,
+    paths: Iterable[str],
+    settings: examples.ExampleSettings,
+    tokenizer: AlbertTokenizer,
+    folder: str,
+    progress_folder: str | None = None,
+) -> None:
+    """Adds the whole way from files to shards in `folder` to `pipeline`."""
+    groups = (
+        pipeline
+        | "Paths" >> beam.Create(sorted(paths))
+        | "SpreadPaths" >> beam.Reshuffle()
+        | "ReadDocuments" >> beam.ParDo(ReadDocuments())
+        | "GroupEqualDocuments" >> beam.GroupByKey()
+        | "BuildExamples" >> beam.ParDo(BuildExamples(settings, tokenizer, progress_folder))
+    )
+    # A shard that got no example is written too, empty.
+    every_shard = pipeline | "EveryShard" >> beam.Create([(shard, []) for shard in range(settings.num_shards)])
+    _ = (
+        (groups, every_shard)
+        | "AddEmpty" >> beam.Flatten()
+        | "GroupByShard" >> beam.GroupByKey()
+        | "WriteShards" >> beam.ParDo(WriteShards(folder, settings.num_shards))
+    )
+
+
+def take_manifest(folder: str, shard: int) -> dict[str, Any]:
+    """What the writer of a shard said about it; its file is removed."""
+    path = files.join(folder, manifest_name(shard))
+    manifest: dict[str, Any] = json.loads(files.read_bytes(path))
+    files.remove([path])
+    return manifest
+
+
+class _Meter:
+    """Notes in a file of this process how much is done, for the process that shows the progress."""
+
+    def __init__(self, folder: str | None):
+        self._folder = folder
+        self._waiting = 0
+        self._next = 0.0
+
+    def add(self, amount: int) -> None:
+        self._waiting += amount
+        if self._folder and time.monotonic() >= self._next:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._folder and self._waiting:
+            if not os.path.isdir(self._folder):
+                raise InterruptedError("the run was stopped")
+            with open(os.path.join(self._folder, str(os.getpid())), "a", encoding="ascii") as stream:
+                stream.write(f"{self._waiting}\n")
+            self._waiting = 0
+            self._next = time.monotonic() + _PROGRESS_SECONDS
+
+
+def measure_progress(folder: str) -> int:
+    """Bytes of text that all processes together noted as done."""
+    total = 0
+    for entry in os.scandir(folder):
+        with open(entry.path, encoding="ascii") as stream:
+            total += sum(int(line) for line in stream if line.endswith("\n"))
+    return total
