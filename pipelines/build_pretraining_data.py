@@ -57,12 +57,11 @@ with door.group("Workers"):
 
 def main() -> None:
     settings = _settings()
-    with _quiet():
-        from pipelines import dataset, files
+    from pipelines import dataset, files, running
 
-        # Beam's file systems come into play with the first file that is read.
-        inputs = files.find_files(INPUT.value)
-        tokenizer = files.read_tokenizer(TOKENIZER.value)
+    running.load_beam(verbose=_is_verbose())
+    inputs = files.find_files(INPUT.value)
+    tokenizer = files.read_tokenizer(TOKENIZER.value)
     output = OUTPUT_DIR.value.rstrip("/")
     description = dataset.describe_settings(settings, tokenizer)
     replace = _may_replace(files.join(output, dataset.DATASET_FILE), description)
@@ -102,12 +101,6 @@ def _is_verbose() -> bool:
     return bool(flags.FLAGS.verbosity >= 1)
 
 
-def _quiet() -> Any:
-    from pipelines import running
-
-    return running.quiet_beam(_is_verbose())
-
-
 def _may_replace(dataset_path: str, description: dict[str, Any]) -> bool:
     """Whether a data directory stands there already, made with the same settings.
 
@@ -127,8 +120,7 @@ def _may_replace(dataset_path: str, description: dict[str, Any]) -> bool:
 
 def _build(folder: str, inputs: Any, settings: Any, tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
     """Fills `folder` with everything but the log, which is returned."""
-    with _quiet():
-        from pipelines import dataset, files, running, transforms
+    from pipelines import dataset, files, running, transforms
 
     paths, total = [file.path for file in inputs], sum(file.size for file in inputs)
     logging.info("reading %d files, %.1f MB, for %s records", len(paths), total / 1e6, settings.masking)

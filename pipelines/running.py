@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -12,7 +11,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from albert_tf import door
@@ -29,21 +28,18 @@ _WORKER_ERROR = re.compile(
 )
 
 
-@contextlib.contextmanager
-def quiet_beam(verbose: bool) -> Iterator[None]:
-    """Keeps Beam's import warnings and its workers' tracebacks off the terminal, unless `verbose`."""
-    if verbose:
-        yield
-        return
-    root, beam_logger = logging.getLogger(), logging.getLogger("apache_beam")
-    levels = root.level, beam_logger.level
-    root.setLevel(logging.ERROR)
-    beam_logger.setLevel(logging.CRITICAL + 1)
+def load_beam(*, verbose: bool) -> None:
+    """Imports Beam; keeps its warnings and its workers' tracebacks off the terminal, unless `verbose`."""
+    if not verbose:
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(level if verbose else logging.ERROR)  # while importing it warns through the root logger
     try:
-        yield
+        import apache_beam  # noqa: F401
+        import apache_beam.io.filesystems  # noqa: F401
     finally:
-        root.setLevel(levels[0])
-        beam_logger.setLevel(levels[1])
+        root.setLevel(level)
 
 
 def run(
@@ -80,7 +76,7 @@ def run(
     # In a thread, since Beam would answer Ctrl-C only after all work in flight is done.
     thread = threading.Thread(target=work, daemon=True, name="pipeline")
     try:
-        with quiet_beam(verbose), door.progress(total=total, description="building examples", unit="bytes") as bar:
+        with door.progress(total=total, description="building examples", unit="bytes") as bar:
             thread.start()
             _show_until_done(thread, folder, bar, total)
             if not failures:

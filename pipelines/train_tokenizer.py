@@ -1,0 +1,80 @@
+"""Trains a vocabulary as ALBERT's: writes spiece.model and tokenizer_config.json.
+
+The text has one sentence a line; blank lines are skipped. Special pieces get the ids of the published vocabularies:
+<pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4. The same text and flags give the same bytes.
+
+Example:
+  python -m pipelines.train_tokenizer --input='corpus/*.txt' --output_dir=tokenizer --vocab_size=8000
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from absl import flags, logging
+
+from albert_tf import door
+
+with door.group("Input and output"):
+    INPUT = flags.DEFINE_list("input", None, "Text files: names or patterns, separated by commas.")
+    OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
+
+with door.group("Vocabulary"):
+    VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30000, "Pieces to make, special ones included.")
+    CHARACTER_COVERAGE = flags.DEFINE_float("character_coverage", 0.99995, "Share of characters that get a piece.")
+    MAX_SENTENCE_LENGTH = flags.DEFINE_integer("max_sentence_length", 4192, "Longest line to use, in bytes.")
+    NUM_THREADS = flags.DEFINE_integer("num_threads", 2, "Threads. The scores' last digits depend on their number.")
+
+with door.group("How the tokenizer prepares text"):
+    LOWER_CASE = flags.DEFINE_boolean("lower_case", True, "Whether letters are lowered.")
+    STRIP_ACCENTS = flags.DEFINE_boolean("strip_accents", True, "Whether accents are dropped (after NFKD).")
+    SPLIT_DIGIT_COMMA = flags.DEFINE_boolean("split_digit_comma", True, 'Whether "2010," is cut into number and comma.')
+
+
+def main() -> None:
+    from albert_tf.tokenizer import TokenizerConfig
+    from pipelines import files, running, vocabulary
+
+    verbose = bool(flags.FLAGS.verbosity >= 1)
+    try:
+        settings = vocabulary.VocabularySettings(
+            vocab_size=VOCAB_SIZE.value,
+            character_coverage=CHARACTER_COVERAGE.value,
+            max_sentence_length=MAX_SENTENCE_LENGTH.value,
+            num_threads=NUM_THREADS.value,
+        )
+    except ValueError as error:
+        raise door.UsageError(str(error)) from error
+    config = TokenizerConfig(
+        lower_case=LOWER_CASE.value, strip_accents=STRIP_ACCENTS.value, split_digit_comma=SPLIT_DIGIT_COMMA.value
+    )
+    running.load_beam(verbose=verbose)
+    inputs = files.find_files(INPUT.value)
+    began = time.monotonic()
+    with door.whole_directory(OUTPUT_DIR.value) as folder:
+        lines = _read(inputs, f"training {settings.vocab_size} pieces")
+        trained, counts = vocabulary.train_vocabulary(lines, settings, config, verbose=verbose)
+        door.write_whole(files.join(folder, files.MODEL_FILE), trained.model_proto)
+        door.write_whole(files.join(folder, files.CONFIG_FILE), config.to_json())
+    rows = [("pieces", trained.vocab_size), *sorted(counts.items(), key=lambda item: item[0].startswith("dropped"))]
+    door.print_table(OUTPUT_DIR.value, ("what", "count"), rows)
+    logging.info("trained in %.1f s", time.monotonic() - began)
+
+
+def _read(inputs: Any, next_step: str) -> Iterator[str]:
+    """Sentences of all files, one file after the other."""
+    from pipelines import documents, files
+
+    total = sum(file.size for file in inputs)
+    with door.progress(total=total, description="reading", unit="bytes") as bar:
+        for file in inputs:
+            for document in documents.read_documents(files.read_lines(file.path), file.path):
+                yield from document
+            bar.advance(file.size)
+    logging.info("read %d files; %s, which shows no progress", len(inputs), next_step)
+
+
+if __name__ == "__main__":
+    door.run(main, required=["input", "output_dir"])

@@ -1,0 +1,150 @@
+"""Vocabulary: trains a SentencePiece model with ALBERT's settings on lines of text.
+
+The settings are those of the published English vocabulary (original README): unigram model, character coverage 0.99995,
+pad 0, unk 1, [CLS] [SEP] [MASK] 2 to 4, punctuation as symbols of its own, no begin and end of sentence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import sentencepiece
+
+from albert_tf import tokenizer
+
+CONTROL_SYMBOLS = (tokenizer.CLS_PIECE, tokenizer.SEP_PIECE, tokenizer.MASK_PIECE)
+# A list, since SentencePiece's command line cuts one string at the commas and so loses the quotation mark.
+USER_DEFINED_SYMBOLS = ("(", ")", '"', "-", ".", "\u2013", "\u00a3", "\u20ac")
+
+# SentencePiece leaves out lines with these without a word that its caller could see.
+_RESERVED = ("\x00", "\u2585")
+
+_TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+_TOO_SMALL = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularySettings:
+    """How to train. Checks itself when made and never changes.
+
+    Attributes:
+      vocab_size: pieces to make (V), special ones included.
+      character_coverage: share of all characters that must be in the vocabulary, in (0, 1].
+      max_sentence_length: longest line to use, bytes of UTF-8 after normalisation.
+      num_threads: threads of the training. The scores' last digits depend on it, so it does not follow the machine.
+    """
+
+    vocab_size: int = 30000
+    character_coverage: float = 0.99995
+    max_sentence_length: int = 4192
+    num_threads: int = 2
+
+    def __post_init__(self) -> None:
+        least = 2 + len(CONTROL_SYMBOLS) + len(USER_DEFINED_SYMBOLS) + 1
+        if self.vocab_size < least:
+            raise ValueError(f"vocab_size must be at least {least}, got {self.vocab_size}")
+        if not 0.0 < self.character_coverage <= 1.0:
+            raise ValueError(f"character_coverage must be in (0, 1], got {self.character_coverage}")
+        for name in ("max_sentence_length", "num_threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+def train_vocabulary(
+    lines: Iterable[str],
+    settings: VocabularySettings,
+    config: tokenizer.TokenizerConfig,
+    *,
+    verbose: bool = False,
+) -> tuple[tokenizer.AlbertTokenizer, Counter[str]]:
+    """Tokenizer with a vocabulary trained on `lines`, and counts of lines used and dropped by reason.
+
+    Args:
+      lines: text, normalised here as the tokenizer will do it.
+      settings: see there.
+      config: how the tokenizer prepares text.
+      verbose: whether SentencePiece's own log goes to standard error.
+
+    Raises:
+      ValueError: if there is no text, or `vocab_size` does not fit it; also what reading `lines` raises.
+    """
+    counts: Counter[str] = Counter()
+    failures: list[Exception] = []
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_prepared(lines, settings, config, counts, failures),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=settings.vocab_size,
+            character_coverage=settings.character_coverage,
+            max_sentence_length=settings.max_sentence_length,
+            num_threads=settings.num_threads,
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            pad_piece=tokenizer.PAD_PIECE,
+            unk_piece=tokenizer.UNK_PIECE,
+            control_symbols=list(CONTROL_SYMBOLS),
+            user_defined_symbols=list(USER_DEFINED_SYMBOLS),
+            minloglevel=0 if verbose else 2,
+        )
+    except RuntimeError as error:
+        if not failures:
+            raise ValueError(_explain(str(error), settings, counts)) from error
+    if failures:
+        raise failures[0]
+    trained = tokenizer.AlbertTokenizer(model.getvalue(), config=config)
+    found = (trained.pad_id, trained.unk_id, trained.cls_id, trained.sep_id, trained.mask_id)
+    if found != (0, 1, 2, 3, 4) or trained.vocab_size != settings.vocab_size:
+        raise RuntimeError(f"SentencePiece made {trained.vocab_size} pieces with special ids {found}")
+    return trained, counts
+
+
+def _prepared(
+    lines: Iterable[str],
+    settings: VocabularySettings,
+    config: tokenizer.TokenizerConfig,
+    counts: Counter[str],
+    failures: list[Exception],
+) -> Iterator[str]:
+    """Normalised lines that SentencePiece will use; counts all. A failure is kept: an error must not cross its C++."""
+    try:
+        for line in lines:
+            text = tokenizer.normalize_text(line, config)
+            size = len(text.encode("utf-8"))
+            if not text:
+                counts["dropped: empty"] += 1
+            elif size > settings.max_sentence_length:
+                counts["dropped: too long"] += 1
+            elif any(character in text for character in _RESERVED):
+                counts["dropped: reserved character"] += 1
+            else:
+                counts["lines"] += 1
+                counts["bytes"] += size
+                yield text
+    except Exception as error:
+        failures.append(error)
+
+
+def _explain(message: str, settings: VocabularySettings, counts: Counter[str]) -> str:
+    """SentencePiece's message in our form."""
+    if not counts["lines"]:
+        dropped = ", ".join(f"{reason.removeprefix('dropped: ')} {count}" for reason, count in sorted(counts.items()))
+        return f"no line of text to train on ({dropped or 'the input is empty'})"
+    if match := _TOO_LARGE.search(message):
+        return (
+            f"vocab_size must be at most {match[1]} for this text of {counts['bytes']:,} bytes, "
+            f"got {settings.vocab_size}; give more text or a smaller vocab_size"
+        )
+    if match := _TOO_SMALL.search(message):
+        return (
+            f"vocab_size must be at least {match[1]}, since the text has so many different characters, "
+            f"got {settings.vocab_size}; raise it or lower character_coverage"
+        )
+    return f"SentencePiece: {message.rpartition('] ')[2] or message}"
