@@ -1,0 +1,127 @@
+"""Files and folders appear whole or not at all."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from albert_tf import files
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_write_whole_replaces_and_makes_folders(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a" / "b" / "text.json"
+    files.write_whole(path, "ä\n")
+    assert path.read_bytes() == b"\xc3\xa4\n"
+    files.write_whole(path, b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert names(path.parent) == ["text.json"]
+
+
+def test_a_failed_file_leaves_the_old_one(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "weights"
+    files.write_whole(path, "old")
+
+    def write_half() -> None:
+        with files.whole_file(path) as temporary:
+            pathlib.Path(temporary).write_text("half", encoding="utf-8")
+            raise RuntimeError("disk full")
+
+    with pytest.raises(RuntimeError, match="disk full"):
+        write_half()
+    assert path.read_text(encoding="utf-8") == "old"
+    assert names(tmp_path) == ["weights"]
+
+
+def test_a_block_that_writes_nothing_fails(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError), files.whole_file(tmp_path / "x"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_file_never_replaces_a_folder(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(IsADirectoryError, match="a file was expected"):
+        files.write_whole(tmp_path, "x")
+
+
+def test_folder_appears_at_the_end(tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "deep" / "model"
+    with files.whole_directory(target) as temporary:
+        assert pathlib.Path(temporary).parent == target.parent
+        files.write_whole(pathlib.Path(temporary) / "config.json", "{}")
+        assert not target.exists()
+    assert names(target) == ["config.json"]
+    assert names(target.parent) == ["model"]
+
+
+def test_failed_folder_is_removed(tmp_path: pathlib.Path) -> None:
+    def fill_half() -> None:
+        with files.whole_directory(tmp_path / "model") as temporary:
+            files.write_whole(pathlib.Path(temporary) / "half", "x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill_half()
+    assert names(tmp_path) == []
+
+
+def test_folder_with_content_is_refused_before_any_work(tmp_path: pathlib.Path) -> None:
+    files.write_whole(tmp_path / "model" / "old", "1")
+    begun = []
+    with pytest.raises(ValueError, match="has content already"), files.whole_directory(tmp_path / "model"):
+        begun.append(1)
+    assert begun == []
+    assert names(tmp_path) == ["model"]
+
+
+def test_folder_with_content_is_replaced_on_demand(tmp_path: pathlib.Path) -> None:
+    files.write_whole(tmp_path / "model" / "old", "1")
+    with files.whole_directory(f"{tmp_path}/model/", replace=True) as temporary:
+        files.write_whole(pathlib.Path(temporary) / "new", "2")
+        assert names(tmp_path / "model") == ["old"]
+    assert names(tmp_path / "model") == ["new"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_empty_folder_is_taken_over(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "model").mkdir()
+    with files.whole_directory(tmp_path / "model") as temporary:
+        files.write_whole(pathlib.Path(temporary) / "new", "2")
+    assert names(tmp_path / "model") == ["new"]
+
+
+def test_content_that_came_meanwhile_is_kept(tmp_path: pathlib.Path) -> None:
+    def fill() -> None:
+        with files.whole_directory(tmp_path / "model") as temporary:
+            files.write_whole(pathlib.Path(temporary) / "mine", "2")
+            files.write_whole(tmp_path / "model" / "theirs", "3")
+
+    with pytest.raises(ValueError, match="in the meantime"):
+        fill()
+    assert names(tmp_path / "model") == ["theirs"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_a_folder_never_replaces_a_file(tmp_path: pathlib.Path) -> None:
+    files.write_whole(tmp_path / "model", "x")
+    with pytest.raises(NotADirectoryError, match="a folder was expected"), files.whole_directory(tmp_path / "model"):
+        pass
+
+
+def test_remote_paths_go_through_tensorflow() -> None:
+    # ram:// is TensorFlow's file system in memory; it stands for gs:// here.
+    import tensorflow as tf
+
+    files.write_whole("ram://bucket/folder/file", "one")
+    files.write_whole("ram://bucket/folder/file", "two")
+    with tf.io.gfile.GFile("ram://bucket/folder/file") as stream:
+        assert stream.read() == "two"
+    assert tf.io.gfile.listdir("ram://bucket/folder") == ["file"]
+    with pytest.raises(ValueError, match="has content already"), files.whole_directory("ram://bucket/folder"):
+        pass
+    assert files.is_remote("gs://a")
+    assert not files.is_remote("/a/b")
