@@ -8,7 +8,7 @@ RUN = .venv/bin/python
 PYTEST = -m pytest -n 2
 CHECKED = albert_tf pipelines export demo setup tests
 
-.PHONY: help env demo demo-clean test test-quick test-tf220 lint format lock clean
+.PHONY: help env demo demo-clean test test-quick test-tf220 lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
