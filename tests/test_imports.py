@@ -58,7 +58,7 @@ def statements(node: ast.AST, *, at_once: bool) -> Iterator[ast.Import | ast.Imp
 @functools.cache
 def imports(module: str, *, at_once: bool = False) -> frozenset[str]:
     """Modules that `module` names in import statements: ours in full, foreign ones as written."""
-    found = set()
+    found: set[str] = set()
     package = module.split(".") if modules()[module].name == "__init__.py" else module.split(".")[:-1]
     for statement in statements(tree(module), at_once=at_once):
         if isinstance(statement, ast.Import):
@@ -76,7 +76,7 @@ def imports(module: str, *, at_once: bool = False) -> frozenset[str]:
 def loaded_at_once(module: str) -> dict[str, tuple[str, ...]]:
     """Every module that importing `module` loads -> the way to it."""
     ways: dict[str, tuple[str, ...]] = {}
-    open_ways = [(module,)]
+    open_ways: list[tuple[str, ...]] = [(module,)]
     while open_ways:
         way = open_ways.pop()
         if way[-1] in ways:
