@@ -134,7 +134,9 @@ class AlbertEncoder(keras.Model):
         if form not in get_args(Form):
             raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
         ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
-        layout = PackedLayout(mask) if form in ("packed", "packed_loop") else None
+        layout = None
+        if form in ("packed", "packed_loop"):
+            layout = PackedLayout(mask, custom_gradients=form == "packed")
         if layout is None:
             embedded = self.embeddings(ids, segments, training=training)
         else:

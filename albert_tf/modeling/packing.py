@@ -14,10 +14,13 @@ class PackedLayout:
 
     Args:
       input_mask: int [B, S], 1 at tokens and 0 at padding.
+      custom_gradients: whether the gradients of `pack` and `unpack` are ours. An exported graph cannot hold them, and
+        who loads one that had them is warned.
     """
 
-    def __init__(self, input_mask: tf.Tensor) -> None:
+    def __init__(self, input_mask: tf.Tensor, *, custom_gradients: bool = True) -> None:
         self.input_mask = input_mask
+        self._custom_gradients = custom_gradients
         shape = tf.shape(input_mask)
         self.batch_size, self.seq_length = shape[0], shape[1]
         is_token = tf.reshape(input_mask, [-1]) > 0  # [B*S]
@@ -32,23 +35,18 @@ class PackedLayout:
         # The gradient of each direction is the other one, a gather. The derived one would be a scatter, which is slow.
         @tf.custom_gradient
         def pack(grid: tf.Tensor):
-            flat = tf.reshape(grid, [self.batch_size * self.seq_length, grid.shape[-1]])
-            return tf.gather(flat, self.token_indices), self._to_grid
+            return self._to_rows(grid), self._to_grid
 
-        return pack(grid)
+        return pack(grid) if self._custom_gradients else self._to_rows(grid)
 
     def unpack(self, rows: tf.Tensor) -> tf.Tensor:
         """Grid [B, S, W] of `rows` [T, W]; padded positions are 0."""
 
         @tf.custom_gradient
         def unpack(rows: tf.Tensor):
-            def gradient(upstream: tf.Tensor) -> tf.Tensor:
-                flat = tf.reshape(upstream, [self.batch_size * self.seq_length, rows.shape[-1]])
-                return tf.gather(flat, self.token_indices)
+            return self._to_grid(rows), self._to_rows
 
-            return self._to_grid(rows), gradient
-
-        return unpack(rows)
+        return unpack(rows) if self._custom_gradients else self._to_grid(rows)
 
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """Ids int32 [T] of `ids` int32 [B, S]."""
@@ -57,6 +55,10 @@ class PackedLayout:
     def positions(self) -> tf.Tensor:
         """Position int32 [T] of each token in its own sequence."""
         return tf.math.floormod(self.token_indices, self.seq_length)
+
+    def _to_rows(self, grid: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(grid, [self.batch_size * self.seq_length, grid.shape[-1]])  # [B*S, W]
+        return tf.gather(flat, self.token_indices)  # [T, W]
 
     def _to_grid(self, rows: tf.Tensor) -> tf.Tensor:
         width = rows.shape[-1]
