@@ -1,0 +1,1 @@
+"""Model directory -> what others load: SavedModel, TFLite. Imports `albert_tf`, never `pipelines`."""

@@ -1,0 +1,242 @@
+"""Exports a model directory as SavedModel, for servers and for programs in other languages.
+
+Two are written, each with every weight once:
+
+  OUTPUT_DIR/text   takes text: the tokenizer is inside. Loading it needs `import tensorflow_text` (or a server with
+                    TF-Text's operations). Signatures: serving_default, pair, ids, tokenize, fill_mask,
+                    fill_mask_pair, sentence_order.
+  OUTPUT_DIR/ids    takes token ids: plain TensorFlow, C, Go and Java load it. Signatures: serving_default,
+                    masked_lm, sentence_order.
+
+Batch size and length are free, and padding costs nothing: it is left out inside. What each signature takes and gives
+stands in assets.extra/signatures.json of either folder. Before the folders appear they are loaded again and compared
+with the source.
+
+Example:
+  python -m export.saved_model --model=runs/small/model --output_dir=exported
+  python -m export.run_saved_model --saved_model=exported/text --text='The [MASK] is red.'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from absl import flags, logging
+
+from albert_tf import door
+
+if TYPE_CHECKING:
+    from export.parity import Agreement
+    from export.serving_module import Signature
+
+TEXT_FOLDER, IDS_FOLDER = "text", "ids"
+SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")
+# float32 sums in another order: without padding and over other batch sizes. Measured: 1e-6.
+_RELATIVE_BOUND = 1e-5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SavedModelReport:
+    """What an export gave. `agreement` holds, by output, how well the reloaded ids signature agrees with the source."""
+
+    text_folder: str
+    ids_folder: str
+    variables_bytes: int
+    parameters: int
+    agreement: Mapping[str, Agreement]
+
+
+def export_saved_model(
+    model_directory: str | os.PathLike[str],
+    output_directory: str | os.PathLike[str],
+    *,
+    max_seq_length: int | None = None,
+    top_k: int | None = None,
+    overwrite: bool = False,
+) -> SavedModelReport:
+    """Writes both SavedModels of a model directory and checks them. Nothing is left behind where that fails.
+
+    Args:
+      model_directory: the model directory.
+      output_directory: folder to make, with `text` and `ids` in it.
+      max_seq_length: length in tokens that texts are cut to (S); None takes the longest that the model can.
+      top_k: candidates for each mask; None takes 10.
+      overwrite: whether a folder with content at `output_directory` is replaced.
+
+    Raises:
+      FileNotFoundError: if the model directory or a file in it is missing.
+      ValueError: if it is damaged, `output_directory` has content, a setting is out of range, or an exported model does
+        not give the source's numbers.
+    """
+    with door.whole_directory(output_directory, replace=overwrite) as folder:
+        from albert_tf.model_directory import load_model, load_tokenizer
+        from export import serving_module
+        from export.text_graph import TextGraph
+
+        model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
+        max_seq_length = checked_max_seq_length(max_seq_length, model.config.max_position_embeddings)
+        top_k = serving_module.DEFAULT_TOP_K if top_k is None else top_k
+        if top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+
+        text = TextGraph(tokenizer, max_seq_length)
+        signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
+        module = serving_module.WeightsModule(model, text)
+        _save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
+        signatures = serving_module.ids_signatures(model)
+        module = serving_module.WeightsModule(model)
+        _save(module, signatures, os.path.join(folder, IDS_FOLDER))
+
+        agreement = _compare_with_source(folder, model, tokenizer, max_seq_length)
+        return SavedModelReport(
+            text_folder=os.path.join(output_directory, TEXT_FOLDER),
+            ids_folder=os.path.join(output_directory, IDS_FOLDER),
+            variables_bytes=variables_bytes(os.path.join(folder, IDS_FOLDER)),
+            parameters=sum(int(variable.shape.num_elements() or 0) for variable in module.weights.values()),
+            agreement=agreement,
+        )
+
+
+def checked_max_seq_length(max_seq_length: int | None, longest: int) -> int:
+    """`max_seq_length`, or `longest` where it is None.
+
+    Raises:
+      ValueError: if the model cannot take that length, or no pair of texts fits.
+    """
+    if max_seq_length is None:
+        return longest
+    if not 5 <= max_seq_length <= longest:
+        raise ValueError(
+            f"max_seq_length must be in [5, {longest}] (the model's max_position_embeddings), got {max_seq_length}"
+        )
+    return max_seq_length
+
+
+def variables_bytes(saved_model: str) -> int:
+    """Bytes of the data files in a SavedModel's `variables` folder."""
+    import tensorflow as tf
+
+    files = tf.io.gfile.glob(os.path.join(saved_model, "variables", "variables.data-*"))
+    return sum(int(tf.io.gfile.stat(file).length) for file in files)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps TensorFlow's own account of a save or conversion, hundreds of words, out of ours."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(min(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int) -> None:
+    """Writes one SavedModel with its description."""
+    import tensorflow as tf
+
+    begun = time.monotonic()
+    functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
+    traced = time.monotonic()
+    # The gradients of packing are for training; a SavedModel cannot hold them.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    with quiet():
+        tf.saved_model.save(module, folder, signatures=functions, options=options)
+    described = {
+        name: {
+            "description": " ".join(signature.document.split()),
+            "inputs": _specs(functions[name].structured_input_signature[0]),
+            "outputs": _specs(functions[name].structured_outputs),
+        }
+        for name, signature in signatures.items()
+    }
+    content = json.dumps({**settings, "signatures": described}, indent=2) + "\n"
+    door.write_whole(os.path.join(folder, SIGNATURES_FILE), content)
+    name, end = os.path.basename(folder), time.monotonic()
+    logging.info("%s model: traced in %.1f s, saved in %.1f s", name, traced - begun, end - traced)
+
+
+def _specs(specs: Any) -> dict[str, str]:
+    """Dtype and shape of each input or output, such as "int32 [None, None]"."""
+    named = specs if isinstance(specs, dict) else {spec.name: spec for spec in specs}
+    return {name: f"{spec.dtype.name} {list(spec.shape)}" for name, spec in sorted(named.items())}
+
+
+def _compare_with_source(folder: str, model: Any, tokenizer: Any, max_seq_length: int) -> dict[str, Agreement]:
+    """Loads both SavedModels again and compares every output with the source.
+
+    Raises:
+      ValueError: if an output differs by more than float32 sums in another order do.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    from albert_tf.modeling.encoder import ENCODER_INPUTS
+    from export import parity
+
+    begun = time.monotonic()
+    from_ids = tf.saved_model.load(os.path.join(folder, IDS_FOLDER)).signatures
+    from_text = tf.saved_model.load(os.path.join(folder, TEXT_FOLDER)).signatures
+    logging.info("loaded both models again in %.1f s", time.monotonic() - begun)
+    batches = parity.standard_batches(tokenizer, max_seq_length)
+    expected = [parity.source_outputs(model, batch) for batch in batches]
+    bound = parity.Bound(relative=_RELATIVE_BOUND)
+    found: dict[str, Agreement] = {}
+    for artefact, signatures, names in (
+        (TEXT_FOLDER, from_text, ("ids",)),
+        (IDS_FOLDER, from_ids, ("serving_default", "masked_lm", "sentence_order")),
+    ):
+        actual = []
+        for batch in batches:
+            inputs = {name: tf.constant(value) for name, value in batch.items()}
+            encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
+            given = {name: inputs if name == "masked_lm" else encoder_inputs for name in names}
+            actual.append({key: v for name in names for key, v in signatures[name](**given[name]).items()})
+        found = parity.agreement(expected, actual, batches)
+        parity.check(found, bound, artefact=f"SavedModel {artefact}")
+
+    texts = [*parity.SENTENCES, ""]
+    ids = from_text["serving_default"](text=tf.constant(texts))["input_ids"].numpy()
+    for row, text in zip(ids, texts, strict=True):
+        wanted = tokenizer.encode_pair(tokenizer.encode(text), None, max_seq_length)[0][: len(row)]
+        if not np.array_equal(row, wanted):
+            raise ValueError(f"SavedModel {TEXT_FOLDER}: {text!r} gives other ids than the tokenizer; nothing written")
+    return found
+
+
+def _define_flags() -> None:
+    """Flags of the command; not at import, since other commands of this package use the same names."""
+    flags.DEFINE_string("model", None, "Model directory to export.")
+    flags.DEFINE_string("output_dir", None, "Folder to make, with text/ and ids/ in it.")
+    flags.DEFINE_integer(
+        "max_seq_length", None, "Tokens that texts are cut to; by default the longest that the model takes.", 5
+    )
+    flags.DEFINE_integer("top_k", None, "Candidates that fill_mask gives for each mask; by default 10.", 1)
+    flags.DEFINE_bool("overwrite", False, "Replace a folder with content at --output_dir.")
+
+
+def main() -> None:
+    values = flags.FLAGS
+    report = export_saved_model(
+        values.model,
+        values.output_dir,
+        max_seq_length=values.max_seq_length,
+        top_k=values.top_k,
+        overwrite=values.overwrite,
+    )
+    per_weight = report.variables_bytes / report.parameters
+    rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
+    door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
+    print(f"{report.parameters:,} weights, {report.variables_bytes / 1e6:.1f} MB ({per_weight:.3f} bytes each)")
+    print(f"text in: {report.text_folder}\nids in:  {report.ids_folder}")
+
+
+if __name__ == "__main__":
+    _define_flags()
+    door.run(main, required=["model", "output_dir"])
