@@ -123,7 +123,6 @@ def _build(folder: str, inputs: Any, settings: Any, tokenizer: Any, description:
     from pipelines import dataset, files, running, transforms
 
     paths, total = [file.path for file in inputs], sum(file.size for file in inputs)
-    logging.info("reading %d files, %.1f MB, for %s records", len(paths), total / 1e6, settings.masking)
     running.run(
         lambda pipeline, notes: transforms.build(pipeline, paths, settings, tokenizer, folder, notes),
         runner=RUNNER.value,

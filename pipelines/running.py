@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from albert_tf import door
 LOCAL_RUNNER = "local"
 
 _POLL_SECONDS = 0.1
+_QUIET_SECONDS = 10.0
 _STOP_SECONDS = 15.0
 # The last line of a traceback that a worker sent as text, for the errors that a user can cause.
 _WORKER_ERROR = re.compile(
@@ -36,8 +38,7 @@ def load_beam(*, verbose: bool) -> None:
     level = root.level
     root.setLevel(level if verbose else logging.ERROR)  # while importing it warns through the root logger
     try:
-        import apache_beam  # noqa: F401
-        import apache_beam.io.filesystems  # noqa: F401
+        pass
     finally:
         root.setLevel(level)
 
@@ -76,11 +77,8 @@ def run(
     # In a thread, since Beam would answer Ctrl-C only after all work in flight is done.
     thread = threading.Thread(target=work, daemon=True, name="pipeline")
     try:
-        with door.progress(total=total, description="building examples", unit="bytes") as bar:
-            thread.start()
-            _show_until_done(thread, folder, bar, total)
-            if not failures:
-                bar.advance(total - bar.completed)  # blank lines and line ends were not counted
+        thread.start()
+        _show_until_done(thread, folder, total, failures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)  # tells all workers to stop, if they still run
         thread.join(_STOP_SECONDS)
@@ -88,13 +86,23 @@ def run(
         raise _translated(failures[0]) from failures[0]
 
 
-def _show_until_done(thread: threading.Thread, folder: str, bar: door.Progress, total: int) -> None:
+def _show_until_done(thread: threading.Thread, folder: str, total: int, failures: list[BaseException]) -> None:
+    """Returns when `thread` has ended; shows progress from the moment there is some."""
     from pipelines import transforms
 
-    while thread.is_alive():
+    # A fault in the input is found while reading, before that moment, and then stands alone on the terminal.
+    patience = time.monotonic() + _QUIET_SECONDS
+    while thread.is_alive() and not transforms.measure_progress(folder) and time.monotonic() < patience:
         thread.join(_POLL_SECONDS)
-        done = min(transforms.measure_progress(folder), total)
-        bar.advance(done - bar.completed)
+    if not thread.is_alive():
+        return
+    with door.progress(total=total, description="building examples", unit="bytes") as bar:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            done = min(transforms.measure_progress(folder), total)
+            bar.advance(done - bar.completed)
+        if not failures:
+            bar.advance(total - bar.completed)  # blank lines and line ends were not counted
 
 
 def _run_pipeline(

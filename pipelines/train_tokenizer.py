@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +32,8 @@ with door.group("How the tokenizer prepares text"):
     LOWER_CASE = flags.DEFINE_boolean("lower_case", True, "Whether letters are lowered.")
     STRIP_ACCENTS = flags.DEFINE_boolean("strip_accents", True, "Whether accents are dropped (after NFKD).")
     SPLIT_DIGIT_COMMA = flags.DEFINE_boolean("split_digit_comma", True, 'Whether "2010," is cut into number and comma.')
+
+_SMALL_BYTES = 1 << 20
 
 
 def main() -> None:
@@ -68,11 +71,14 @@ def _read(inputs: Any, next_step: str) -> Iterator[str]:
     from pipelines import documents, files
 
     total = sum(file.size for file in inputs)
-    with door.progress(total=total, description="reading", unit="bytes") as bar:
+    # A small input is read in a moment; a fault in it then stands alone on the terminal.
+    shown = door.progress(total=total, description="reading", unit="bytes") if total > _SMALL_BYTES else None
+    with shown or contextlib.nullcontext() as bar:
         for file in inputs:
             for document in documents.read_documents(files.read_lines(file.path), file.path):
                 yield from document
-            bar.advance(file.size)
+            if bar:
+                bar.advance(file.size)
     logging.info("read %d files; %s, which shows no progress", len(inputs), next_step)
 
 
