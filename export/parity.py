@@ -148,7 +148,7 @@ def _agreement(name: str, rows: Iterable[tuple[np.ndarray, np.ndarray]]) -> Agre
         if name.endswith("_logits") and wanted.size == 2:
             is_small_head = True
             probability = max(probability, float(np.abs(_softmax(wanted) - _softmax(got)).max()))
-    relative = difference / largest if largest else difference
+    relative = float(difference / largest if largest else difference)
     return Agreement(relative=relative, cosine=cosine, probability=probability if is_small_head else None)
 
 

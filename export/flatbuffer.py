@@ -1,0 +1,128 @@
+"""Reading and changing a TFLite file: what it holds, and storing a tied embedding table once.
+
+A dynamic-range conversion quantises weights of dense layers per output channel, but a table that is looked up per
+tensor. An embedding table that serves as both is therefore stored twice. `share_tied_tables` lets the dense layer use
+the table of the look-up: the kernels take either kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+
+_IDENTIFIER = b"TFL3"
+_ALIGNMENT = 16  # what the schema asks of a buffer's content, and Python's writer does not know
+_OPERATORS = {code: name for name, code in vars(schema.BuiltinOperator).items() if isinstance(code, int)}
+
+
+def operator_names(content: bytes) -> list[str]:
+    """Names of the operations that a TFLite file needs, sorted; those that are not built in under their own name."""
+    return sorted({_operator_name(code) for code in _read(content).operatorCodes})
+
+
+def check_operators(content: bytes) -> None:
+    """Refuses a file that the plain TFLite runtime could not run.
+
+    Raises:
+      ValueError: if the file needs operations that are not built in, such as Flex ones.
+    """
+    builtin = set(_OPERATORS.values())
+    foreign = [name for name in operator_names(content) if name not in builtin]
+    if foreign:
+        raise ValueError(f"the converted model needs operations that TFLite does not have: {', '.join(foreign)}")
+
+
+def count_tensors(content: bytes, shape: Iterable[int]) -> int:
+    """Tensors of `shape` with content of their own, such as [V, E]."""
+    wanted = list(shape)
+    model = _read(content)
+    return len(
+        {
+            tensor.buffer
+            for graph in model.subgraphs
+            for tensor in graph.tensors
+            if tensor.shape is not None and list(tensor.shape) == wanted and _size(model, tensor)
+        }
+    )
+
+
+def share_tied_tables(content: bytes) -> bytes:
+    """The file with one copy of each table that is both looked up and multiplied with; other files as they are."""
+    model = _read(content)
+    changed = False
+    for graph in model.subgraphs:
+        looked_up = {
+            tuple(graph.tensors[index].shape): index
+            for operator in graph.operators
+            if _operator_of(model, operator) == "GATHER"
+            for index in [operator.inputs[0]]
+            if _size(model, graph.tensors[index])
+        }
+        for operator in graph.operators:
+            if _operator_of(model, operator) != "FULLY_CONNECTED":
+                continue
+            own = operator.inputs[1]
+            tied = looked_up.get(tuple(graph.tensors[own].shape))
+            if tied is not None and tied != own and graph.tensors[tied].type == graph.tensors[own].type:
+                operator.inputs[1] = tied
+                _remove_tensor(model, graph, own)
+                changed = True
+                break  # positions have moved; a second tied table does not occur
+    return _write(model) if changed else content
+
+
+def _read(content: bytes) -> Any:
+    if content[4:8] != _IDENTIFIER:
+        raise ValueError("not a TFLite file: it lacks the mark TFL3")
+    return schema.ModelT.InitFromPackedBuf(bytearray(content), 0)
+
+
+def _write(model: Any) -> bytes:
+    builder = _AlignedBuilder(1 << 20)
+    builder.Finish(model.Pack(builder), file_identifier=_IDENTIFIER)
+    return bytes(builder.Output())
+
+
+class _AlignedBuilder(flatbuffers.Builder):
+    """Writes byte vectors at multiples of 16 bytes, where kernels read weights from the mapped file."""
+
+    def StartVector(self, elemSize: int, numElems: int, alignment: int) -> int:  # noqa: N802 (the library's name)
+        wanted = _ALIGNMENT if elemSize == 1 and numElems >= _ALIGNMENT else alignment
+        return int(super().StartVector(elemSize, numElems, wanted))
+
+
+def _remove_tensor(model: Any, graph: Any, index: int) -> None:
+    """Takes a tensor that nothing uses out of its graph, with its content."""
+    model.buffers[graph.tensors[index].buffer].data = None
+    del graph.tensors[index]
+
+    def moved(places: Any) -> Any:
+        return None if places is None else [place - (place > index) for place in places]
+
+    for operator in graph.operators:
+        operator.inputs, operator.outputs = moved(operator.inputs), moved(operator.outputs)
+        operator.intermediates = moved(operator.intermediates)
+    graph.inputs, graph.outputs = moved(graph.inputs), moved(graph.outputs)
+    position = model.subgraphs.index(graph)
+    for signature in model.signatureDefs or []:
+        if signature.subgraphIndex == position:
+            for tensor_map in [*signature.inputs, *signature.outputs]:
+                tensor_map.tensorIndex -= tensor_map.tensorIndex > index
+
+
+def _size(model: Any, tensor: Any) -> int:
+    data = model.buffers[tensor.buffer].data
+    return 0 if data is None else len(data)
+
+
+def _operator_of(model: Any, operator: Any) -> str:
+    return _operator_name(model.operatorCodes[operator.opcodeIndex])
+
+
+def _operator_name(code: Any) -> str:
+    if code.customCode:
+        return str(code.customCode.decode())
+    return _OPERATORS[max(code.builtinCode, code.deprecatedBuiltinCode)]  # files before 2.4 fill the second alone

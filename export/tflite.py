@@ -1,0 +1,216 @@
+"""Exports a model directory as a TFLite (LiteRT) file, for phones and small machines.
+
+The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
+free (resize the inputs). Inputs and outputs have names, in one signature, "serving_default". Token ids go in: the
+tokenizer stays outside. Before the file appears it is loaded again and compared with the source.
+
+  --quantization  float32  as trained
+                  float16  half the size, same speed
+                  int8     dynamic range: weights in 8 bits, a quarter of the size; activations stay float32
+  --head          encoder        sequence_output and pooled_output
+                  masked_lm      masked_lm_logits at masked_lm_positions
+                  sentence_order sentence_order_logits
+                  pretraining    both heads
+
+Example:
+  python -m export.tflite --model=runs/small/model --output=small_int8.tflite --quantization=int8
+  python -m export.run_saved_model --tflite=small_int8.tflite --model=runs/small/model --text='The [MASK] is red.'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from absl import flags, logging
+
+from albert_tf import door
+
+if TYPE_CHECKING:
+    from albert_tf.modeling.encoder import Form
+    from albert_tf.modeling.models import AlbertPretrainingModel
+    from export.parity import Agreement, Batch, Bound
+
+Quantization = Literal["float32", "float16", "int8"]
+Head = Literal["encoder", "masked_lm", "sentence_order", "pretraining"]
+QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
+HEADS: tuple[Head, ...] = get_args(Head)
+SIGNATURE = "serving_default"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteReport:
+    """What an export gave: size of the file in bytes, and how well each output agrees with the source."""
+
+    bytes: int
+    agreement: Mapping[str, Agreement]
+
+
+def export_tflite(
+    model_directory: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    quantization: Quantization = "int8",
+    head: Head = "pretraining",
+    overwrite: bool = False,
+) -> TFLiteReport:
+    """Writes a TFLite file of a model directory and checks it. Nothing is left behind where that fails.
+
+    Args:
+      model_directory: the model directory.
+      output: file to write.
+      quantization: how weights are stored.
+      head: which outputs the file has.
+      overwrite: whether a file at `output` is replaced.
+
+    Raises:
+      FileNotFoundError: if the model directory or a file in it is missing.
+      ValueError: if it is damaged, `output` exists, or the file does not agree with the source.
+    """
+    from albert_tf.model_directory import load_model, load_tokenizer
+    from export import parity
+
+    if quantization not in QUANTIZATIONS or head not in HEADS:
+        raise ValueError(
+            f"quantization must be one of {', '.join(QUANTIZATIONS)} and head one of {', '.join(HEADS)}, "
+            f"got {quantization!r} and {head!r}"
+        )
+    if os.path.exists(output) and not overwrite:
+        raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
+    model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
+    begun = time.monotonic()
+    content = convert(model, quantization=quantization, head=head)
+    logging.info("converted in %.1f s", time.monotonic() - begun)
+
+    batches = parity.standard_batches(tokenizer, model.config.max_position_embeddings)
+    interpreter = make_interpreter(content)
+    actual = [run(interpreter, batch) for batch in batches]
+    found = parity.agreement([parity.source_outputs(model, batch) for batch in batches], actual, batches)
+    parity.check(found, bound_of(quantization), artefact=f"TFLite {quantization}")
+    door.write_whole(output, content)
+    return TFLiteReport(bytes=len(content), agreement=found)
+
+
+def bound_of(quantization: Quantization) -> Bound:
+    """What the outputs of a file must keep to."""
+    from export.parity import Bound
+
+    return {
+        "float32": Bound(relative=1e-5),  # sums in another order; measured: 2e-6
+        "float16": Bound(relative=1e-2, cosine=0.9999),  # weights rounded to 11 bits; measured: 1e-3
+        "int8": Bound(cosine=0.999, probability=0.02),
+    }[quantization]
+
+
+def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: Head) -> bytes:
+    """Content of a TFLite file of `model`. Nothing is checked but that the file needs no foreign operations.
+
+    Raises:
+      ValueError: if it does.
+    """
+    import tensorflow as tf
+
+    from export import flatbuffer
+    from export.saved_model import quiet
+    from export.serving_module import WeightsModule
+
+    module = WeightsModule(model)
+    with quiet():
+        function = _function(model, head).get_concrete_function()
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+        if quantization != "float32":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantization == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        content = flatbuffer.share_tied_tables(bytes(converter.convert()))
+    flatbuffer.check_operators(content)
+    return content
+
+
+def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
+    """Interpreter of a TFLite file's content.
+
+    It is LiteRT's, which succeeds the deprecated `tf.lite.Interpreter` and needs no TensorFlow. Of LiteRT's two classes
+    it is the older: the newer `CompiledModel` fixes the shapes when it compiles.
+
+    Raises:
+      ValueError: if the content is no TFLite file, or a damaged one.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(model_content=content, num_threads=num_threads)
+        signatures = interpreter.get_signature_list()
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"not a TFLite file, or a damaged one: {error}") from error
+    if SIGNATURE not in signatures:
+        raise ValueError(f"the TFLite file has no signature {SIGNATURE!r}; it has {', '.join(signatures) or 'none'}")
+    return interpreter
+
+
+def run(interpreter: Any, inputs: Batch) -> dict[str, Any]:
+    """Outputs by name for inputs by name; inputs that the file does not take are left out."""
+    runner = interpreter.get_signature_runner(SIGNATURE)
+    taken = {name: inputs[name] for name in runner.get_input_details() if name in inputs}
+    return dict(runner(**taken))
+
+
+def _function(model: AlbertPretrainingModel, head: Head) -> Any:
+    """The model with one of its heads as a TensorFlow function with named inputs."""
+    import tensorflow as tf
+
+    from albert_tf import features
+    from albert_tf.modeling.encoder import ENCODER_INPUTS
+
+    # Where layers have weights of their own there is nothing to go round.
+    form: Form = "loop" if model.config.parameter_sharing == "all" else "unrolled"
+    names: Sequence[str] = ENCODER_INPUTS
+    if head in ("masked_lm", "pretraining"):
+        names = (*ENCODER_INPUTS, features.MASKED_LM_POSITIONS)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name=name) for name in names], autograph=False)
+    def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs = dict(zip(names, values, strict=True))
+        encoded = model.encoder.encode(inputs, form=form)
+        if head == "encoder":
+            return encoded
+        outputs = {}
+        if features.MASKED_LM_POSITIONS in inputs:
+            positions = inputs[features.MASKED_LM_POSITIONS]
+            outputs["masked_lm_logits"] = model.masked_lm_head(encoded["sequence_output"], positions)
+        if head in ("sentence_order", "pretraining"):
+            outputs["sentence_order_logits"] = model.sentence_order_head(encoded["pooled_output"])
+        return outputs
+
+    return function
+
+
+def _define_flags() -> None:
+    """Flags of the command; not at import, since other commands of this package use the same names."""
+    flags.DEFINE_string("model", None, "Model directory to export.")
+    flags.DEFINE_string("output", None, "File to write, NAME.tflite.")
+    flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights are stored.")
+    flags.DEFINE_enum("head", "pretraining", list(HEADS), "Which outputs the file has.")
+    flags.DEFINE_bool("overwrite", False, "Replace a file at --output.")
+
+
+def main() -> None:
+    values = flags.FLAGS
+    report = export_tflite(
+        values.model,
+        values.output,
+        quantization=values.quantization,
+        head=values.head,
+        overwrite=values.overwrite,
+    )
+    rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
+    door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
+    print(f"{values.output}: {report.bytes / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    _define_flags()
+    door.run(main, required=["model", "output"])
