@@ -121,9 +121,9 @@ def wrong_arrow(module: str, target: str) -> str:
     pieces = [f"albert_tf.training.{name}" for name in ("losses", "metrics", "schedules", "optimizers")]
     if module in pieces and inside(target, "albert_tf.modeling", "albert_tf.model_directory"):
         return "losses, metrics, schedules and optimizers know nothing of the model"
-    if ours and target in modules() and is_door(target):
-        return "a door is run, not imported"
     library = top(module) == "albert_tf" and not is_door(module)
+    if library and target in modules() and is_door(target):
+        return "doors call the library, never the other way"
     if library and target == "albert_tf.door":
         return "only doors know the command line: take albert_tf.files, albert_tf.progress, and raise ValueError"
     if library and module != "albert_tf.door" and target == "absl.flags":
