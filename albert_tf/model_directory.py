@@ -77,9 +77,7 @@ def save_model_directory(
                 stream.write(content)
 
 
-def load_model(
-    path: str | os.PathLike[str], *, dtype: keras.DTypePolicy | str | None = None
-) -> AlbertPretrainingModel:
+def load_model(path: str | os.PathLike[str], *, dtype: keras.DTypePolicy | str | None = None) -> AlbertPretrainingModel:
     """Model of the model directory `path`, a `keras.Model` that can be part of a larger one.
 
     Args:

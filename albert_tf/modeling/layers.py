@@ -9,6 +9,7 @@ Every layer works on any leading shape, so that one block serves padded batches 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,10 +24,17 @@ LAYER_NORM_EPSILON = 1e-12
 _MASKED_SCORE = -10000.0
 
 
+def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
+    """GELU by its tanh approximation, as the original's: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    if x.dtype == tf.float64:  # tf.nn.gelu rounds the constant 0.044715 to float32
+        return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+    return tf.nn.gelu(x, approximate=True)  # a form that compilers for CPU and TFLite know and fuse
+
+
 def activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Activation function by its name in `AlbertConfig.hidden_act`."""
     return {
-        "gelu": lambda x: tf.nn.gelu(x, approximate=True),
+        "gelu": gelu_tanh,
         "gelu_exact": lambda x: tf.nn.gelu(x, approximate=False),
         "relu": tf.nn.relu,
         "tanh": tf.nn.tanh,
@@ -107,7 +115,8 @@ class AlbertEmbeddings(keras.layers.Layer):
         training: bool | None = None,
     ) -> tf.Tensor:
         words, table, segments = (
-            tf.convert_to_tensor(v) for v in (self.word_embeddings, self.position_embeddings, self.token_type_embeddings)
+            tf.convert_to_tensor(v)
+            for v in (self.word_embeddings, self.position_embeddings, self.token_type_embeddings)
         )
         embedded = tf.gather(words, input_ids) + tf.gather(segments, segment_ids)
         if positions is None:

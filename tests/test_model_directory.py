@@ -1,0 +1,129 @@
+"""Model directories: round trip, and a clear word on everything that can be wrong with one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from albert_tf import model_directory
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.models import AlbertPretrainingModel
+
+
+class StubTokenizer:
+    """The three attributes that `save_model_directory` reads."""
+
+    model_proto = b"vocabulary"
+    vocab_size = 37
+
+    def __init__(self):
+        from albert_tf.tokenizer import TokenizerConfig
+
+        self.config = TokenizerConfig(lower_case=False)
+
+
+CONFIG = AlbertConfig(
+    vocab_size=37,
+    embedding_size=6,
+    hidden_size=20,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=28,
+    max_position_embeddings=11,
+)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    path = tmp_path / "model é"
+    model_directory.save_model_directory(
+        path, AlbertPretrainingModel(CONFIG, seed=3), StubTokenizer(), training={"step": 5}
+    )
+    return path
+
+
+def test_round_trip(directory):
+    loaded = model_directory.load_model(directory)
+    assert loaded.config == CONFIG
+    expected = AlbertPretrainingModel(CONFIG, seed=3).named_weights()
+    for name, variable in loaded.named_weights().items():
+        np.testing.assert_array_equal(variable, expected[name], err_msg=name)
+    assert model_directory.read_training(directory) == {"step": 5}
+    assert sorted(p.name for p in directory.iterdir()) == [
+        "albert_config.json",
+        "model.safetensors",
+        "spiece.model",
+        "tokenizer_config.json",
+        "training.json",
+    ]
+
+
+def test_dtype_is_the_callers():
+    assert AlbertPretrainingModel(CONFIG, dtype="float64").weights[0].dtype == "float64"
+
+
+def test_weights_file_holds_each_weight_once(directory):
+    parameters = sum(w.size for w in load_file(directory / "model.safetensors").values())
+    assert parameters == AlbertPretrainingModel(CONFIG).count_params()
+
+
+def test_directory_with_content_is_kept(directory):
+    before = {p.name: p.read_bytes() for p in directory.iterdir()}
+    with pytest.raises(ValueError, match="has content already"):
+        model_directory.save_model_directory(directory, AlbertPretrainingModel(CONFIG, seed=4), StubTokenizer())
+    assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
+    assert [p.name for p in directory.parent.iterdir()] == [directory.name]
+
+
+def test_directory_is_replaced_when_asked(directory):
+    other = AlbertPretrainingModel(CONFIG, seed=4)
+    model_directory.save_model_directory(directory, other, StubTokenizer(), replace=True)
+    loaded = model_directory.load_model(directory)
+    np.testing.assert_array_equal(loaded.weights[0], other.weights[0])
+    assert [p.name for p in directory.parent.iterdir()] == [directory.name]
+
+
+def test_other_vocabulary_size_is_refused(tmp_path):
+    model = AlbertPretrainingModel(CONFIG.replace(vocab_size=38))
+    with pytest.raises(ValueError, match="the tokenizer has 37 pieces, the model was made for 38"):
+        model_directory.save_model_directory(tmp_path / "m", model, StubTokenizer())
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_directory(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        model_directory.load_model(tmp_path / "nowhere")
+
+
+def test_damaged_weights_are_named(directory):
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ValueError, match=r"model\.safetensors: not a safetensors file, or a damaged one"):
+        model_directory.load_model(directory)
+
+
+def test_weights_of_another_configuration_are_refused(directory):
+    config = json.loads((directory / "albert_config.json").read_text())
+    (directory / "albert_config.json").write_text(json.dumps({**config, "intermediate_size": 36}))
+    with pytest.raises(ValueError, match=r"feed_forward/intermediate/kernel has shape \[20, 28\], .* needs \[20, 36\]"):
+        model_directory.load_model(directory)
+    (directory / "albert_config.json").write_text(json.dumps({**config, "num_hidden_groups": 2}))
+    with pytest.raises(
+        ValueError, match=r"16 missing \(first: encoder/group_1/inner_0/attention/key/bias\), 0 unknown"
+    ):
+        model_directory.load_model(directory)
+
+
+def test_left_over_weight_is_refused(directory):
+    path = directory / "model.safetensors"
+    save_file({**load_file(path), "extra": np.ones(3, np.float32)}, path)
+    with pytest.raises(ValueError, match=r"0 missing, 1 unknown \(first: extra\)"):
+        model_directory.load_model(directory)
+
+
+def test_broken_vocabulary_is_named(directory):
+    with pytest.raises(ValueError, match=r"spiece\.model: not a SentencePiece model"):
+        model_directory.load_tokenizer(directory)
