@@ -57,14 +57,14 @@ with door.group("Workers"):
 
 def main() -> None:
     settings = _settings()
-    from pipelines import dataset, files, running
+    from pipelines import dataset, files
 
-    running.load_beam(verbose=_is_verbose())
     inputs = files.find_files(INPUT.value)
     tokenizer = files.read_tokenizer(TOKENIZER.value)
     output = OUTPUT_DIR.value.rstrip("/")
     description = dataset.describe_settings(settings, tokenizer)
     replace = _may_replace(files.join(output, dataset.DATASET_FILE), description)
+    files.load_beam(verbose=_is_verbose())
     began = time.time()
     with door.whole_directory(output, replace=replace) as folder:
         log = _build(folder, inputs, settings, tokenizer, description)

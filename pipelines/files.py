@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
+import importlib
+import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
@@ -12,12 +15,32 @@ from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 
 MODEL_FILE, CONFIG_FILE = "spiece.model", "tokenizer_config.json"
 
+_COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
+
 
 class InputFile(NamedTuple):
     """One file to read."""
 
     path: str
     size: int  # bytes on disk
+
+
+def load_beam(*, verbose: bool = False) -> None:
+    """Imports Beam; keeps its warnings and its workers' tracebacks off the terminal, unless `verbose`.
+
+    Takes a second or two, so it comes after everything that can be checked without it.
+    """
+    if "apache_beam" in sys.modules:
+        return
+    if not verbose:
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(level if verbose else logging.ERROR)  # while importing it warns through the root logger
+    try:
+        importlib.import_module("apache_beam")
+    finally:
+        root.setLevel(level)
 
 
 def find_files(patterns: Iterable[str]) -> list[InputFile]:
@@ -44,6 +67,7 @@ def _local_matches(pattern: str) -> dict[str, int]:
 
 
 def _remote_matches(pattern: str) -> dict[str, int]:
+    load_beam()
     from apache_beam.io import filesystems
 
     (result,) = filesystems.FileSystems.match([pattern])
@@ -52,6 +76,9 @@ def _remote_matches(pattern: str) -> dict[str, int]:
 
 def open_to_read(path: str) -> IO[bytes]:
     """The file as bytes, decompressed as its name's ending says (.gz, .bz2, .zst)."""
+    if not is_remote(path) and not path.endswith(_COMPRESSED):
+        return open(path, "rb")
+    load_beam()
     from apache_beam.io import filesystems
 
     return filesystems.FileSystems.open(path)
@@ -72,6 +99,7 @@ def read_bytes(path: str) -> bytes:
     if not is_remote(path):
         with open(path, "rb") as stream:
             return stream.read()
+    load_beam()
     from apache_beam.io import filesystem, filesystems
 
     with filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED) as stream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shlex
@@ -28,19 +27,6 @@ _WORKER_ERROR = re.compile(
     r"|IsADirectoryError|NotADirectoryError|EOFError|BadGzipFile)): (?P<message>.+?)(?: \[while running .*)?$",
     re.MULTILINE,
 )
-
-
-def load_beam(*, verbose: bool) -> None:
-    """Imports Beam; keeps its warnings and its workers' tracebacks off the terminal, unless `verbose`."""
-    if not verbose:
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(level if verbose else logging.ERROR)  # while importing it warns through the root logger
-    try:
-        pass
-    finally:
-        root.setLevel(level)
 
 
 def run(

@@ -77,7 +77,9 @@ def cut_document(
 def _chunk_end(begin: int, words: list[int], sentences: list[int], *, target: int, room: int) -> tuple[int, bool]:
     """End of the chunk that starts at `begin`, and whether it lies inside a word."""
     size = words[-1]
-    index = bisect.bisect_left(sentences, begin + target)
+    second_word = words[min(bisect.bisect_right(words, begin), len(words) - 1)]
+    # At least two words, else the chunk could not be split.
+    index = bisect.bisect_left(sentences, max(begin + target, second_word + 1))
     end = sentences[index] if index < len(sentences) else size
     if end - begin > room:
         end = words[bisect.bisect_right(words, begin + room) - 1]

@@ -38,7 +38,7 @@ _SMALL_BYTES = 1 << 20
 
 def main() -> None:
     from albert_tf.tokenizer import TokenizerConfig
-    from pipelines import files, running, vocabulary
+    from pipelines import files, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
     try:
@@ -53,7 +53,6 @@ def main() -> None:
     config = TokenizerConfig(
         lower_case=LOWER_CASE.value, strip_accents=STRIP_ACCENTS.value, split_digit_comma=SPLIT_DIGIT_COMMA.value
     )
-    running.load_beam(verbose=verbose)
     inputs = files.find_files(INPUT.value)
     began = time.monotonic()
     with door.whole_directory(OUTPUT_DIR.value) as folder:
