@@ -78,7 +78,8 @@ def _read(inputs: Any, next_step: str) -> Iterator[str]:
                 yield from document
             if bar:
                 bar.advance(file.size)
-    logging.info("read %d files; %s, which shows no progress", len(inputs), next_step)
+    if shown:
+        logging.info("read %d files; %s, which shows no progress", len(inputs), next_step)
 
 
 if __name__ == "__main__":
