@@ -1,10 +1,10 @@
 """Gradients of a step: dense, summed over replicas, clipped by their global norm as the original counts it.
 
-The original looks segments up with a gather, and TensorFlow leaves the gradient of a table that is only gathered from as
-separate rows: in the global norm each look-up counts with its own squared norm, not with its part in the row's sum. The
-reference values show it (2.1745 where the norm of the summed gradients is 2.1703), so it is counted that way here, for
-every strategy, number of replicas and form of the model. The word table is no such table as long as the masked-LM output
-is tied to it. The update itself uses the summed gradient.
+The original looks segments up with a gather, and TensorFlow leaves the gradient of a table that is only gathered from
+as separate rows: in the global norm each look-up counts with its own squared norm, not with its part in the row's
+sum. The reference values show it (2.1745, where the norm of the summed gradients is 2.1703), so it is counted that way
+here, for every strategy, number of replicas and form of the model. The word table is no such table as long as the
+masked-LM output is tied to it. The update itself uses the summed gradient.
 """
 
 from __future__ import annotations
