@@ -11,17 +11,15 @@ from safetensors.numpy import load_file, save_file
 from albert_tf import model_directory
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 
 
-class StubTokenizer:
-    """The three attributes that `save_model_directory` reads."""
-
-    model_proto = b"vocabulary"
-    vocab_size = 37
+class UntrainedTokenizer(AlbertTokenizer):
+    """A tokenizer of 37 pieces that has no pieces: what a model directory holds of it is bytes."""
 
     def __init__(self):
-        from albert_tf.tokenizer import TokenizerConfig
-
+        self.model_proto = b"vocabulary"
+        self.vocab_size = 37
         self.config = TokenizerConfig(lower_case=False)
 
 
@@ -40,7 +38,7 @@ CONFIG = AlbertConfig(
 def directory(tmp_path):
     path = tmp_path / "model é"
     model_directory.save_model_directory(
-        path, AlbertPretrainingModel(CONFIG, seed=3), StubTokenizer(), training={"step": 5}
+        path, AlbertPretrainingModel(CONFIG, seed=3), UntrainedTokenizer(), training={"step": 5}
     )
     return path
 
@@ -73,14 +71,14 @@ def test_weights_file_holds_each_weight_once(directory):
 def test_directory_with_content_is_kept(directory):
     before = {p.name: p.read_bytes() for p in directory.iterdir()}
     with pytest.raises(ValueError, match="has content already"):
-        model_directory.save_model_directory(directory, AlbertPretrainingModel(CONFIG, seed=4), StubTokenizer())
+        model_directory.save_model_directory(directory, AlbertPretrainingModel(CONFIG, seed=4), UntrainedTokenizer())
     assert {p.name: p.read_bytes() for p in directory.iterdir()} == before
     assert [p.name for p in directory.parent.iterdir()] == [directory.name]
 
 
 def test_directory_is_replaced_when_asked(directory):
     other = AlbertPretrainingModel(CONFIG, seed=4)
-    model_directory.save_model_directory(directory, other, StubTokenizer(), replace=True)
+    model_directory.save_model_directory(directory, other, UntrainedTokenizer(), replace=True)
     loaded = model_directory.load_model(directory)
     np.testing.assert_array_equal(loaded.weights[0], other.weights[0])
     assert [p.name for p in directory.parent.iterdir()] == [directory.name]
@@ -89,7 +87,7 @@ def test_directory_is_replaced_when_asked(directory):
 def test_other_vocabulary_size_is_refused(tmp_path):
     model = AlbertPretrainingModel(CONFIG.replace(vocab_size=38))
     with pytest.raises(ValueError, match="the tokenizer has 37 pieces, the model was made for 38"):
-        model_directory.save_model_directory(tmp_path / "m", model, StubTokenizer())
+        model_directory.save_model_directory(tmp_path / "m", model, UntrainedTokenizer())
     assert not list(tmp_path.iterdir())
 
 

@@ -1,8 +1,8 @@
 """Dropout with stateless seeds.
 
 Keras' own Dropout draws from a SeedGenerator, which gives every replica the same mask under MirroredStrategy, another
-mask in the backward pass of a rematerialised block, and a state that `tf.train.Checkpoint(model=...)` does not hold. Here
-a training step names its seed once:
+mask in the backward pass of a rematerialised block, and a state that `tf.train.Checkpoint(model=...)` does not hold.
+Here a training step names its seed once:
 
     with dropout_seed(stateless_seed(seed, step, replica)):
         outputs = model(inputs, training=True)

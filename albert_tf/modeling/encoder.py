@@ -21,7 +21,8 @@ import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.config import AlbertConfig
-from albert_tf.modeling.layers import AlbertEmbeddings, Pooler, TransformerEncoderBlock, weight_initializer
+from albert_tf.modeling.embeddings import AlbertEmbeddings
+from albert_tf.modeling.layers import Pooler, TransformerEncoderBlock, weight_initializer
 from albert_tf.modeling.packing import PackedLayout
 
 Form = Literal["unrolled", "loop", "packed", "packed_loop"]
@@ -138,7 +139,9 @@ class AlbertEncoder(keras.Model):
         if form in ("packed", "packed_loop"):
             layout = PackedLayout(mask, custom_gradients=form == "packed")
         if layout is None:
-            embedded = self.embeddings(ids, segments, training=training)
+            # Looked up by number in a loop, as words are: a look-up is what a converter to TFLite stores in 8 bits.
+            positions = tf.range(tf.shape(ids)[1]) if form == "loop" else None
+            embedded = self.embeddings(ids, segments, positions=positions, training=training)
         else:
             embedded = self.embeddings(
                 layout.pack_ids(ids), layout.pack_ids(segments), positions=layout.positions(), training=training

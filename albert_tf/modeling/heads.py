@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.layers import (
-    AlbertEmbeddings,
     activation,
     at_least_float32,
     layer_norm,

@@ -1,10 +1,12 @@
 """Leaving the padding out: a batch of B x S positions as the T rows that hold tokens.
 
-Dense layers and LayerNorm treat every position alone, so they may run on [T, H] instead of [B, S, H]; only attention needs to
-know which row belongs to which sequence, and unpacks its operands for as long as it needs them.
+Dense layers and LayerNorm treat every position alone, so they may run on [T, H] instead of [B, S, H]; only attention
+needs to know which row belongs to which sequence, and unpacks its operands for as long as it needs them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -34,7 +36,7 @@ class PackedLayout:
 
         # The gradient of each direction is the other one, a gather. The derived one would be a scatter, which is slow.
         @tf.custom_gradient
-        def pack(grid: tf.Tensor):
+        def pack(grid: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
             return self._to_rows(grid), self._to_grid
 
         return pack(grid) if self._custom_gradients else self._to_rows(grid)
@@ -43,7 +45,7 @@ class PackedLayout:
         """Grid [B, S, W] of `rows` [T, W]; padded positions are 0."""
 
         @tf.custom_gradient
-        def unpack(rows: tf.Tensor):
+        def unpack(rows: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
             return self._to_grid(rows), self._to_rows
 
         return unpack(rows) if self._custom_gradients else self._to_grid(rows)

@@ -1,7 +1,7 @@
 """Model, losses and optimizer against values of the original TF1 ALBERT and of transformers.
 
-Tolerances: float32 on a CPU rounds at 6e-8 relative; three layers of products of width 48 to 96 and a softmax keep forward
-values within 1e-5, and three training steps within 1e-4, of the same computation in another order.
+Tolerances: float32 on a CPU rounds at 6e-8 relative; three layers of products of width 48 to 96 and a softmax keep
+forward values within 1e-5, and three training steps within 1e-4, of the same computation in another order.
 """
 
 from __future__ import annotations
@@ -119,9 +119,14 @@ def test_three_lamb_steps(reference_data, name):
     for key, variable in model.named_weights().items():
         error, change = np.abs(variable.numpy() - after[key]), np.abs(after[key] - before[key])
         assert error.max() <= TRAINED, key
-        # not only near: a tensor that had stayed where it was would fail
-        assert error.mean() <= 0.01 * change.mean(), key
-        assert change.mean() > 0, key
+        if key.endswith("attention/key/bias"):
+            # Softmax does not see a shift of all keys: the gradient is 0, and what moves this tensor in either
+            # implementation is the rounding of that 0, some 1e-8.
+            assert max(change.max(), error.max()) < 1e-6, key
+        else:
+            # not only near: a tensor that had stayed where it was would fail
+            assert change.mean() > 1e-5, key
+            assert error.mean() <= 0.01 * change.mean(), key
     for slot, values in slots.items():
         expected_slots = original.read_weights(folder / "model.ckpt-3", slot)
         for key, variable in by_name(model, values).items():

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 from tests.modeling.small_models import SHARING_CASES, make_config
 
 
-@pytest.fixture(params=SHARING_CASES.values(), ids=SHARING_CASES.keys())
+@pytest.fixture(params=list(SHARING_CASES.values()), ids=list(SHARING_CASES))
 def any_config(request: pytest.FixtureRequest) -> AlbertConfig:
     """A configuration of every way of sharing parameters."""
     return make_config(**request.param)
