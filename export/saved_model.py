@@ -19,24 +19,22 @@ Example:
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
 from albert_tf import door
+from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, quiet
 
 if TYPE_CHECKING:
     from export.parity import Agreement
     from export.serving_module import Signature
 
-TEXT_FOLDER, IDS_FOLDER = "text", "ids"
-SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")
 # float32 sums in another order: without padding and over other batch sizes. Measured: 1e-6.
 _RELATIVE_BOUND = 1e-5
 
@@ -124,17 +122,6 @@ def variables_bytes(saved_model: str) -> int:
 
     files = tf.io.gfile.glob(os.path.join(saved_model, "variables", "variables.data-*"))
     return sum(int(tf.io.gfile.stat(file).length) for file in files)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps TensorFlow's own account of a save or conversion, hundreds of words, out of ours."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(min(before, logging.WARNING))
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 def _save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int) -> None:

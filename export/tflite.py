@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from absl import flags, logging
 
 from albert_tf import door
+from export.artifacts import quiet
 
 if TYPE_CHECKING:
     from albert_tf.modeling.encoder import Form
@@ -114,7 +115,6 @@ def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: 
     import tensorflow as tf
 
     from export import flatbuffer
-    from export.saved_model import quiet
     from export.serving_module import WeightsModule
 
     module = WeightsModule(model)

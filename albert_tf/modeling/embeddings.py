@@ -18,7 +18,7 @@ class AlbertEmbeddings(keras.layers.Layer):
     Call arguments:
       input_ids: int32 [B, S], or [T] in packed form.
       segment_ids: int32, of the same shape.
-      positions: int32 [T], packed form only; otherwise positions count from 0 along S.
+      positions: int32 [T] in packed form, or [S]; None counts from 0 along S.
 
     Returns:
       float [B, S, E] or [T, E].

@@ -1,0 +1,233 @@
+"""Asking an exported model: one class for SavedModel, one for TFLite, the same two questions and answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from albert_tf import features
+from albert_tf.modeling.encoder import ENCODER_INPUTS
+from albert_tf.tokenizer import AlbertTokenizer
+from export import tflite
+from export.artifacts import SIGNATURES_FILE
+from export.marked_text import MARKER, MarkedTextEncoder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A piece that may stand at a mask, and its probability in [0, 1]."""
+
+    piece: str
+    id: int
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskAnswer:
+    """What may stand at one mask, best first; `position` counts tokens from [CLS] = 0."""
+
+    position: int
+    candidates: tuple[Candidate, ...]
+
+
+class Runner(Protocol):
+    """An exported model that is loaded and can be asked."""
+
+    def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
+        """Answers for every "[MASK]" of the text or the pair of texts, in order.
+
+        Raises:
+          ValueError: if there is no mask, a mask lies behind the length that texts are cut to, or the model gives fewer
+            than `top_k` candidates.
+        """
+
+    def order_probability(self, text: str, text_b: str) -> float | None:
+        """Probability that `text_b` follows `text`, not the other way round; None where the model cannot tell."""
+
+
+class SavedModelRunner:
+    """A SavedModel that takes text, as `export.saved_model` writes it to OUTPUT_DIR/text.
+
+    Args:
+      path: its folder.
+
+    Raises:
+      FileNotFoundError: if there is no SavedModel at `path`.
+      ValueError: if it is damaged, or another kind of SavedModel.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  (the tokenizer's operations)
+
+        path = os.fspath(path)
+        if not tf.saved_model.contains_saved_model(path):
+            raise FileNotFoundError(f"{path}: no SavedModel there (saved_model.pb is missing)")
+        try:
+            # The object owns the variables that its signatures read.
+            self._model = tf.saved_model.load(path)
+        except (tf.errors.OpError, OSError, RuntimeError, ValueError, KeyError, AttributeError) as error:
+            # A damaged file shows in whatever part of TensorFlow trips over it first.
+            raise ValueError(f"{path}: the SavedModel is damaged or incomplete: {error}") from error
+        self._signatures = self._model.signatures
+        missing = [name for name in ("fill_mask", "sentence_order") if name not in self._signatures]
+        if missing:
+            raise ValueError(f"{path}: has no signature {missing[0]!r}; give the folder {'text'!r} of an export")
+        self._max_seq_length = _max_seq_length(path)
+
+    def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
+        expected = _count_markers(text, text_b)
+        if text_b is None:
+            outputs = self._signatures["fill_mask"](text=_strings(text))
+        else:
+            outputs = self._signatures["fill_mask_pair"](text=_strings(text), text_b=_strings(text_b))
+        positions, ids, pieces, probabilities = (
+            outputs[name].numpy()[0] for name in ("positions", "ids", "pieces", "probabilities")
+        )
+        if len(positions) < expected:
+            raise ValueError(_behind_cut(expected, len(positions), self._max_seq_length))
+        if top_k > ids.shape[1]:
+            raise ValueError(f"top_k must be at most {ids.shape[1]}, as the SavedModel was exported, got {top_k}")
+        return [
+            MaskAnswer(
+                position=int(position),
+                candidates=tuple(
+                    Candidate(piece=pieces[m, k].decode(), id=int(ids[m, k]), probability=float(probabilities[m, k]))
+                    for k in range(top_k)
+                ),
+            )
+            for m, position in enumerate(positions)
+        ]
+
+    def order_probability(self, text: str, text_b: str) -> float | None:
+        outputs = self._signatures["sentence_order"](text=_strings(text), text_b=_strings(text_b))
+        return float(outputs["in_order"].numpy()[0])
+
+
+class TFLiteRunner:
+    """A TFLite file with a masked-LM head, as `export.tflite` writes it, and the tokenizer of its model directory.
+
+    Args:
+      content: content of the file.
+      tokenizer: tokenizer of the model that the file was made from.
+      max_seq_length: length in tokens that texts are cut to: the model's `max_position_embeddings` or less.
+      source: name of the file in errors.
+
+    Raises:
+      ValueError: if the file is damaged, has no masked-LM head, or was made for another vocabulary.
+    """
+
+    def __init__(
+        self, content: bytes, tokenizer: AlbertTokenizer, *, max_seq_length: int, source: str = "TFLite file"
+    ) -> None:
+        try:
+            self._interpreter = tflite.make_interpreter(content)
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from error
+        outputs = self._interpreter.get_signature_runner(tflite.SIGNATURE).get_output_details()
+        if "masked_lm_logits" not in outputs:
+            raise ValueError(f"{source}: has no masked_lm_logits; export it with --head=pretraining")
+        vocab_size = int(outputs["masked_lm_logits"]["shape_signature"][-1])
+        if vocab_size not in (-1, tokenizer.vocab_size):
+            raise ValueError(
+                f"{source}: was made for {vocab_size} pieces, the tokenizer has {tokenizer.vocab_size}: "
+                "give the model directory it was exported from"
+            )
+        self._tokenizer = tokenizer
+        self._encoder = MarkedTextEncoder(tokenizer)
+        self._max_seq_length = max_seq_length
+
+    def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
+        expected = _count_markers(text, text_b)
+        if not 1 <= top_k <= self._tokenizer.vocab_size:
+            raise ValueError(f"top_k must be in [1, {self._tokenizer.vocab_size}], got {top_k}")
+        inputs = self._inputs(text, text_b)
+        positions = np.flatnonzero(inputs[features.INPUT_IDS][0] == self._tokenizer.mask_id).astype(np.int32)
+        if len(positions) < expected:
+            raise ValueError(_behind_cut(expected, len(positions), self._max_seq_length))
+        outputs = tflite.run(self._interpreter, {**inputs, features.MASKED_LM_POSITIONS: positions[None]})
+        answers = []
+        for position, logits in zip(positions, outputs["masked_lm_logits"][0], strict=True):
+            best = np.argsort(-logits, kind="stable")[:top_k]
+            exponentials = np.exp(logits - logits.max())
+            candidates = tuple(
+                Candidate(
+                    piece=self._tokenizer.id_to_piece(int(i)),
+                    id=int(i),
+                    probability=float(exponentials[i] / exponentials.sum()),
+                )
+                for i in best
+            )
+            answers.append(MaskAnswer(position=int(position), candidates=candidates))
+        return answers
+
+    def order_probability(self, text: str, text_b: str) -> float | None:
+        inputs = {**self._inputs(text, text_b), features.MASKED_LM_POSITIONS: np.zeros([1, 1], np.int32)}
+        logits = tflite.run(self._interpreter, inputs).get("sentence_order_logits")
+        if logits is None:
+            return None
+        return float(1.0 / (1.0 + np.exp(logits[0, 1] - logits[0, 0])))
+
+    def _inputs(self, text: str, text_b: str | None) -> dict[str, np.ndarray]:
+        ids_a = self._encoder.encode(text)
+        ids_b = (self._encoder.encode(text_b) or None) if text_b is not None else None
+        rows = self._tokenizer.encode_pair(ids_a, ids_b, self._max_seq_length)
+        length = sum(rows[1])
+        return {name: np.array([row[:length]], np.int32) for name, row in zip(ENCODER_INPUTS, rows, strict=True)}
+
+
+def load_tflite_runner(path: str | os.PathLike[str], model_directory: str | os.PathLike[str]) -> TFLiteRunner:
+    """Runner of the TFLite file `path` with the tokenizer of `model_directory`.
+
+    Raises:
+      FileNotFoundError: if either is missing.
+      ValueError: if either is damaged, or they do not belong together.
+    """
+    from albert_tf.model_directory import load_tokenizer, read_config
+
+    config = read_config(model_directory)
+    with open(path, "rb") as stream:
+        content = stream.read()
+    return TFLiteRunner(
+        content,
+        load_tokenizer(model_directory),
+        max_seq_length=config.max_position_embeddings,
+        source=os.fspath(path),
+    )
+
+
+def _strings(text: str) -> Any:
+    import tensorflow as tf
+
+    return tf.constant([text])
+
+
+def _count_markers(text: str, text_b: str | None) -> int:
+    texts: Sequence[str] = [text] if text_b is None else [text, text_b]
+    count = sum(one.count(MARKER) for one in texts)
+    if not count:
+        raise ValueError(f"there is no {MARKER} in {' | '.join(texts)!r}: put one where a piece is to be filled in")
+    return count
+
+
+def _behind_cut(expected: int, found: int, max_seq_length: int | None) -> str:
+    length = f"the first {max_seq_length} tokens" if max_seq_length else "what the model reads"
+    return f"{expected - found} of {expected} {MARKER} lie behind {length}: shorten the text"
+
+
+def _max_seq_length(path: str) -> int | None:
+    """What the SavedModel's description says; None where it has none."""
+    import tensorflow as tf
+
+    try:
+        with tf.io.gfile.GFile(os.path.join(path, SIGNATURES_FILE), "rb") as stream:
+            described = json.loads(stream.read())
+    except (tf.errors.NotFoundError, ValueError):
+        return None
+    value = described.get("max_seq_length")
+    return value if isinstance(value, int) else None
