@@ -169,7 +169,7 @@ def problems(environment: Environment, root: pathlib.Path) -> list[str]:
 
 
 def fingerprint(environment: Environment, root: pathlib.Path, *, python: str = sys.version) -> str:
-    """Hash of all that decides what is installed: requirement files, Python, and the place.
+    """Hash of all that decides what is installed: requirement files without comments, Python, and the place.
 
     The place counts since scripts in a virtual environment name it: a moved one is broken.
     """
@@ -177,7 +177,8 @@ def fingerprint(environment: Environment, root: pathlib.Path, *, python: str = s
     for part in (python, platform.machine(), str(root)):
         digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
     for name in (*environment.requirements, environment.constraints):
-        digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
+        lines = (line.partition("#")[0].strip() for line in (root / name).read_text(encoding="utf-8").splitlines())
+        digest.update("\n".join([name, *filter(None, lines)]).encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -255,7 +256,7 @@ def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Seque
     install_package(environment, root, call=call)
     say("trying the installation")
     python = str(folder / "bin" / "python")
-    call([python, "-c", "import tensorflow_text, sentencepiece, apache_beam"], "import what was installed")
+    call([python, "-c", "import tensorflow_text, apache_beam"], "import what was installed")
     write_stamp(environment, root)
     say(f"{environment.folder} is ready after {time.monotonic() - begun:.0f} s")
 
@@ -278,19 +279,28 @@ def _pip_install(folder: pathlib.Path) -> list[str]:
 
 
 def call(command: Sequence[str], what: str) -> None:
-    """Runs `command`, showing its output.
+    """Runs `command`, showing its output; that of `python -c` only if it fails.
 
     Raises:
       SetupError: if it fails.
     """
     # pip's own files and variables count, but --user cannot work inside a virtual environment.
-    variables = {"PIP_USER": "0", "PYTHONNOUSERSITE": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
+    variables = {"PIP_USER": "0", "PYTHONNOUSERSITE": "1", "KERAS_BACKEND": "tensorflow"}
     dropped = ("PYTHONPATH", "PYTHONHOME", "TF_USE_LEGACY_KERAS", "__PYVENV_LAUNCHER__")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    code = subprocess.run(
-        command, check=False, env={**kept, **variables}, cwd=ROOT, stdin=subprocess.DEVNULL
-    ).returncode
-    if code:
+    # pip's progress is for the reader; what an import writes is so only if it fails.
+    is_import = command[1] == "-c"
+    done = subprocess.run(
+        command,
+        check=False,
+        env={**kept, **variables},
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if is_import else None,
+        stderr=subprocess.STDOUT if is_import else None,
+    )
+    if code := done.returncode:
+        sys.stderr.write((done.stdout or b"").decode(errors="replace"))
         raise SetupError(
             f"could not {what} (exit code {code}, its message is above). Behind a proxy set HTTPS_PROXY, for another "
             "package index pip's own configuration (pip config set global.index-url ...); then run make again"

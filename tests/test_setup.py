@@ -140,6 +140,13 @@ def test_changed_requirements_ask_for_a_new_environment(repository: pathlib.Path
     assert setup.missing(SMALL, repository) == "everything"
 
 
+def test_comments_in_requirements_do_not_count(repository: pathlib.Path) -> None:
+    (repository / "requirements.txt").write_text("numpy==2.4.6\n", encoding="utf-8")
+    setup.build(SMALL, repository, call=Calls(repository))
+    (repository / "requirements.txt").write_text("# arrays\n\nnumpy==2.4.6  # the newest\n", encoding="utf-8")
+    assert setup.missing(SMALL, repository) == ""
+
+
 def test_another_python_asks_for_a_new_environment(repository: pathlib.Path) -> None:
     assert setup.fingerprint(SMALL, repository, python="3.11.7") != setup.fingerprint(
         SMALL, repository, python="3.12.1"
@@ -217,9 +224,12 @@ def test_two_runs_at_once_build_once(
     assert "another run is setting up" in capsys.readouterr().err
 
 
-def test_a_failed_command_says_what_to_do() -> None:
+def test_a_failed_command_says_what_to_do(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(setup.SetupError, match=r"could not try \(exit code 3.*HTTPS_PROXY"):
-        setup.call([sys.executable, "-c", "raise SystemExit(3)"], "try")
+        setup.call([sys.executable, "-c", "print('no luck'); raise SystemExit(3)"], "try")
+    assert capfd.readouterr().err == "no luck\n"
+    setup.call([sys.executable, "-c", "print('noise')"], "try")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_pip_is_called_with_its_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
