@@ -8,6 +8,11 @@ from collections.abc import Iterator
 
 from absl import logging
 
+from albert_tf import features
+
+# Named here too, since `albert_tf.modeling.encoder` loads TensorFlow.
+ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+
 TEXT_FOLDER, IDS_FOLDER = "text", "ids"
 # TensorFlow leaves what it finds in assets.extra alone.
 SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")

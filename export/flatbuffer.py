@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import flatbuffers
+import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 _IDENTIFIER = b"TFL3"
@@ -50,28 +51,45 @@ def count_tensors(content: bytes, shape: Iterable[int]) -> int:
 
 
 def share_tied_tables(content: bytes) -> bytes:
-    """The file with one copy of each table that is both looked up and multiplied with; other files as they are."""
+    """The file with one copy of each 8-bit table that is looked up and multiplied with too; other files as they are."""
     model = _read(content)
     changed = False
     for graph in model.subgraphs:
-        looked_up = {
-            tuple(graph.tensors[index].shape): index
-            for operator in graph.operators
-            if _operator_of(model, operator) == "GATHER"
-            for index in [operator.inputs[0]]
-            if _size(model, graph.tensors[index])
-        }
-        for operator in graph.operators:
-            if _operator_of(model, operator) != "FULLY_CONNECTED":
-                continue
+        while (found := _find_tied_table(model, graph)) is not None:
+            operator, table = found
             own = operator.inputs[1]
-            tied = looked_up.get(tuple(graph.tensors[own].shape))
-            if tied is not None and tied != own and graph.tensors[tied].type == graph.tensors[own].type:
-                operator.inputs[1] = tied
-                _remove_tensor(model, graph, own)
-                changed = True
-                break  # positions have moved; a second tied table does not occur
+            operator.inputs[1] = table
+            _remove_tensor(model, graph, own)
+            changed = True
     return _write(model) if changed else content
+
+
+def _find_tied_table(model: Any, graph: Any) -> tuple[Any, int] | None:
+    """A dense layer whose weights are a copy of a table that is looked up, and that table's tensor."""
+    looked_up = {op.inputs[0] for op in graph.operators if _operator_of(model, op) == "GATHER"}
+    for operator in graph.operators:
+        if _operator_of(model, operator) == "FULLY_CONNECTED" and operator.inputs[1] not in looked_up:
+            for table in looked_up:
+                if _hold_the_same(model, graph.tensors[operator.inputs[1]], graph.tensors[table]):
+                    return operator, table
+    return None
+
+
+def _hold_the_same(model: Any, one: Any, other: Any) -> bool:
+    """Whether two 8-bit tensors are the same numbers but for rounding. Equal shapes alone say nothing."""
+    if list(one.shape) != list(other.shape) or not (_size(model, one) and _size(model, other)):
+        return False
+    if not one.type == other.type == schema.TensorType.INT8:
+        return False
+    (first, first_step), (second, second_step) = _dequantize(model, one), _dequantize(model, other)
+    return bool((np.abs(first - second) <= 0.501 * (first_step + second_step)).all())
+
+
+def _dequantize(model: Any, tensor: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Values of an 8-bit tensor (symmetric, per tensor or along axis 0), and the step between its levels."""
+    shape = list(tensor.shape)
+    steps = np.asarray(tensor.quantization.scale, np.float32).reshape([-1] + [1] * (len(shape) - 1))
+    return model.buffers[tensor.buffer].data.view(np.int8).reshape(shape) * steps, steps
 
 
 def _read(content: bytes) -> Any:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf import features
-from albert_tf.modeling.encoder import ENCODER_INPUTS
-from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
+from export.artifacts import ENCODER_INPUTS
+
+if TYPE_CHECKING:
+    from albert_tf.modeling.models import AlbertPretrainingModel
 
 Batch = dict[str, np.ndarray]
 
@@ -53,17 +55,6 @@ class Agreement:
     probability: float | None
 
 
-def text_batches(
-    tokenizer: AlbertTokenizer, texts: Sequence[str], *, max_seq_length: int, batch_size: int, predictions: int = 3
-) -> list[Batch]:
-    """Model inputs of `texts`, one each, in batches as they come, each padded to its longest text.
-
-    Every batch holds `masked_lm_positions` int32 [B, P] too, spread over each text; nothing is masked.
-    """
-    rows = [tokenizer.encode_pair(tokenizer.encode(text), None, max_seq_length) for text in texts]
-    return [_batch(rows[start : start + batch_size], predictions) for start in range(0, len(rows), batch_size)]
-
-
 def standard_batches(tokenizer: AlbertTokenizer, max_seq_length: int) -> list[Batch]:
     """Two batches of built-in English: short texts with an order pair, and one text of the greatest length."""
     ids = [tokenizer.encode(text) or [tokenizer.unk_id] for text in SENTENCES]
@@ -73,7 +64,21 @@ def standard_batches(tokenizer: AlbertTokenizer, max_seq_length: int) -> list[Ba
         rows.append(tokenizer.encode_pair(ids[1], ids[2], short))
     together = [token_id for row in ids for token_id in row]
     longest = together * (max_seq_length // len(together) + 1)
-    return [_batch(rows, 3), _batch([tokenizer.encode_pair(longest, None, max_seq_length)], 3)]
+    return [make_batch(rows), make_batch([tokenizer.encode_pair(longest, None, max_seq_length)])]
+
+
+def make_batch(rows: Sequence[tuple[list[int], list[int], list[int]]], *, predictions: int = 3) -> Batch:
+    """Model inputs of rows as `AlbertTokenizer.encode_pair` gives them, padded to the longest row's tokens.
+
+    Holds `masked_lm_positions` int32 [B, P] too, spread over each row's tokens; nothing is masked.
+    """
+    lengths = [sum(input_mask) for _, input_mask, _ in rows]
+    batch = {name: np.zeros([len(rows), max(lengths)], np.int32) for name in ENCODER_INPUTS}
+    for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        for name, values in zip(ENCODER_INPUTS, row, strict=True):
+            batch[name][number, :length] = values[:length]
+    spread = [np.linspace(0, length - 1, predictions).astype(np.int32) for length in lengths]
+    return {**batch, features.MASKED_LM_POSITIONS: np.stack(spread)}
 
 
 def source_outputs(model: AlbertPretrainingModel, batch: Batch) -> dict[str, np.ndarray]:
@@ -155,12 +160,3 @@ def _agreement(name: str, rows: Iterable[tuple[np.ndarray, np.ndarray]]) -> Agre
 def _softmax(logits: np.ndarray) -> np.ndarray:
     exponentials = np.exp(logits - logits.max())
     return np.asarray(exponentials / exponentials.sum())
-
-
-def _batch(rows: Sequence[tuple[list[int], list[int], list[int]]], predictions: int) -> Batch:
-    """Rows as arrays, cut to the longest; P positions spread over each row's tokens."""
-    arrays = [np.array(part, np.int32) for part in zip(*rows, strict=True)]
-    lengths = arrays[1].sum(axis=1)
-    batch = {name: array[:, : lengths.max()] for name, array in zip(ENCODER_INPUTS, arrays, strict=True)}
-    spread = [np.linspace(0, length - 1, predictions).astype(np.int32) for length in lengths]
-    return {**batch, features.MASKED_LM_POSITIONS: np.stack(spread)}

@@ -11,10 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from albert_tf import features
-from albert_tf.modeling.encoder import ENCODER_INPUTS
 from albert_tf.tokenizer import AlbertTokenizer
 from export import tflite
-from export.artifacts import SIGNATURES_FILE
+from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
 from export.marked_text import MARKER, MarkedTextEncoder
 
 

@@ -29,12 +29,15 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door
-from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, quiet
+from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, quiet
 
 if TYPE_CHECKING:
+    from albert_tf.modeling.models import AlbertPretrainingModel
+    from albert_tf.tokenizer import AlbertTokenizer
     from export.parity import Agreement
     from export.serving_module import Signature
 
+TOP_K = 10
 # float32 sums in another order: without padding and over other batch sizes. Measured: 1e-6.
 _RELATIVE_BOUND = 1e-5
 
@@ -55,7 +58,7 @@ def export_saved_model(
     output_directory: str | os.PathLike[str],
     *,
     max_seq_length: int | None = None,
-    top_k: int | None = None,
+    top_k: int = TOP_K,
     overwrite: bool = False,
 ) -> SavedModelReport:
     """Writes both SavedModels of a model directory and checks them. Nothing is left behind where that fails.
@@ -64,7 +67,7 @@ def export_saved_model(
       model_directory: the model directory.
       output_directory: folder to make, with `text` and `ids` in it.
       max_seq_length: length in tokens that texts are cut to (S); None takes the longest that the model can.
-      top_k: candidates for each mask; None takes 10.
+      top_k: candidates for each mask.
       overwrite: whether a folder with content at `output_directory` is replaced.
 
     Raises:
@@ -73,32 +76,40 @@ def export_saved_model(
         not give the source's numbers.
     """
     with door.whole_directory(output_directory, replace=overwrite) as folder:
-        from albert_tf.model_directory import load_model, load_tokenizer
-        from export import serving_module
-        from export.text_graph import TextGraph
+        from albert_tf.model_directory import load_model, load_tokenizer, read_config
 
+        max_seq_length = checked_max_seq_length(max_seq_length, read_config(model_directory).max_position_embeddings)
         model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
-        max_seq_length = checked_max_seq_length(max_seq_length, model.config.max_position_embeddings)
-        top_k = serving_module.DEFAULT_TOP_K if top_k is None else top_k
-        if top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k}")
-
-        text = TextGraph(tokenizer, max_seq_length)
-        signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
-        module = serving_module.WeightsModule(model, text)
-        _save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
-        signatures = serving_module.ids_signatures(model)
-        module = serving_module.WeightsModule(model)
-        _save(module, signatures, os.path.join(folder, IDS_FOLDER))
-
+        write_saved_models(folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k)
         agreement = _compare_with_source(folder, model, tokenizer, max_seq_length)
         return SavedModelReport(
             text_folder=os.path.join(output_directory, TEXT_FOLDER),
             ids_folder=os.path.join(output_directory, IDS_FOLDER),
             variables_bytes=variables_bytes(os.path.join(folder, IDS_FOLDER)),
-            parameters=sum(int(variable.shape.num_elements() or 0) for variable in module.weights.values()),
+            parameters=model.count_params(),
             agreement=agreement,
         )
+
+
+def write_saved_models(
+    folder: str, model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, *, max_seq_length: int, top_k: int = TOP_K
+) -> None:
+    """Writes `text` and `ids` into `folder`, unchecked.
+
+    Raises:
+      ValueError: if `top_k` is less than 1.
+    """
+    from export import serving_module
+    from export.text_graph import TextGraph
+
+    if top_k < 1:
+        raise ValueError(f"top_k must be at least 1, got {top_k}")
+    text = TextGraph(tokenizer, max_seq_length)
+    signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
+    module = serving_module.WeightsModule(model, text)
+    _save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
+    signatures = serving_module.ids_signatures(model)
+    _save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
 
 
 def checked_max_seq_length(max_seq_length: int | None, longest: int) -> int:
@@ -155,7 +166,9 @@ def _specs(specs: Any) -> dict[str, str]:
     return {name: f"{spec.dtype.name} {list(spec.shape)}" for name, spec in sorted(named.items())}
 
 
-def _compare_with_source(folder: str, model: Any, tokenizer: Any, max_seq_length: int) -> dict[str, Agreement]:
+def _compare_with_source(
+    folder: str, model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, max_seq_length: int
+) -> dict[str, Agreement]:
     """Loads both SavedModels again and compares every output with the source.
 
     Raises:
@@ -164,7 +177,6 @@ def _compare_with_source(folder: str, model: Any, tokenizer: Any, max_seq_length
     import numpy as np
     import tensorflow as tf
 
-    from albert_tf.modeling.encoder import ENCODER_INPUTS
     from export import parity
 
     begun = time.monotonic()
@@ -204,7 +216,7 @@ def _define_flags() -> None:
     flags.DEFINE_integer(
         "max_seq_length", None, "Tokens that texts are cut to; by default the longest that the model takes.", 5
     )
-    flags.DEFINE_integer("top_k", None, "Candidates that fill_mask gives for each mask; by default 10.", 1)
+    flags.DEFINE_integer("top_k", TOP_K, "Candidates that fill_mask gives for each mask.", 1)
     flags.DEFINE_bool("overwrite", False, "Replace a folder with content at --output_dir.")
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf import features
-from albert_tf.modeling.encoder import ENCODER_INPUTS, Form
+from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
+from export.artifacts import ENCODER_INPUTS
 from export.text_graph import TextGraph
 
-DEFAULT_TOP_K = 10
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TEXTS = tf.TensorSpec([None], tf.string)
 _ENCODER_SPECS = dict.fromkeys(ENCODER_INPUTS, _IDS)
