@@ -126,7 +126,7 @@ def _swap_in(temporary: str, target: str, *, replace: bool) -> None:
 
 @contextlib.contextmanager
 def _remote_directory(target: str, *, replace: bool) -> Iterator[str]:
-    """`whole_directory` on an object store, where a folder's rename is a rename of each file and not atomic."""
+    """`whole_directory` on an object store, where no rename of a folder is atomic."""
     gfile = _gfile()
     occupied = gfile.isdir(target) and bool(gfile.listdir(target))
     if occupied and not replace:
@@ -137,7 +137,12 @@ def _remote_directory(target: str, *, replace: bool) -> Iterator[str]:
         yield temporary
         if occupied:
             gfile.rmtree(target)
-        gfile.rename(temporary, target, overwrite=True)
+        for folder, _, names in list(gfile.walk(temporary)):
+            destination = target + folder.rstrip("/").removeprefix(temporary)
+            gfile.makedirs(destination)
+            for name in names:  # one by one: not every file system takes a folder's content along
+                gfile.rename(f"{folder.rstrip('/')}/{name}", f"{destination}/{name}", overwrite=True)
+        gfile.rmtree(temporary)
     except BaseException:
         if gfile.exists(temporary):
             gfile.rmtree(temporary)

@@ -123,5 +123,11 @@ def test_remote_paths_go_through_tensorflow() -> None:
     assert tf.io.gfile.listdir("ram://bucket/folder") == ["file"]
     with pytest.raises(ValueError, match="has content already"), files.whole_directory("ram://bucket/folder"):
         pass
+    with files.whole_directory("ram://bucket/model") as temporary:
+        files.write_whole(f"{temporary}/config.json", "3")
+        files.write_whole(f"{temporary}/deep/weights", "4")
+    assert sorted(tf.io.gfile.listdir("ram://bucket")) == ["folder", "model"]
+    with tf.io.gfile.GFile("ram://bucket/model/deep/weights") as stream:
+        assert stream.read() == "4"
     assert files.is_remote("gs://a")
     assert not files.is_remote("/a/b")
