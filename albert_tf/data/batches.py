@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf import features
 from albert_tf.data import masking
 from albert_tf.data.manifest import DATASET_FILE, DataDirectory, damage
-from albert_tf.data.reading import Order, training_records
+from albert_tf.data.reading import Order, as_it_is, training_records
 
 EXAMPLE = "example"  # number of an example in its data directory, int64 [B]
 EPOCH = "epoch"  # epoch it is seen in, int64 [B]
@@ -44,10 +44,14 @@ def training_batches(
     if num_pipelines * num_replicas > 1:
         # All pipelines read everything and keep their part, so that the order does not depend on their number.
         begin, each = pipeline * share, share // num_replicas
-        records = records.map(
-            lambda *parts: tuple(tf.reshape(p[begin : begin + share], [num_replicas, each]) for p in parts)
-        ).unbatch()
 
+        @as_it_is
+        def take_share(*parts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return tuple(tf.reshape(part[begin : begin + share], [num_replicas, each]) for part in parts)
+
+        records = records.map(take_share).unbatch()
+
+    @as_it_is
     def to_features(records: tf.Tensor, epochs: tf.Tensor, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(records, order.data, seed=order.seed, epochs=epochs, examples=examples)
         return {**batch, EXAMPLE: examples, EPOCH: epochs}
@@ -73,6 +77,7 @@ def evaluation_batches(data: DataDirectory, *, batch_size: int, max_examples: in
         records = records.concatenate(tf.data.TFRecordDataset(data.shards[0].path).repeat().take(filling))
     records = records.batch(batch_size, drop_remainder=True)
 
+    @as_it_is
     def to_features(index: tf.Tensor, records: tf.Tensor) -> dict[str, tf.Tensor]:
         examples = index * batch_size + tf.range(batch_size, dtype=tf.int64)
         epochs = tf.fill([batch_size], tf.constant(_EVALUATION_EPOCH, tf.int64))

@@ -18,6 +18,9 @@ import tensorflow as tf
 from albert_tf import randomness
 from albert_tf.data.manifest import DataDirectory
 
+# Rewriting Python control flow, of which there is none here, would take AutoGraph most of the start-up time.
+as_it_is = tf.autograph.experimental.do_not_convert
+
 _SHARD_ORDER, _RECORD_ORDER = 101, 102  # what a draw is for: one word of its hash
 
 
@@ -96,6 +99,7 @@ def training_records(order: Order, position: int) -> tf.data.Dataset:
         first = (number % per_epoch) * order.group_size
         return permuted[first : first + order.group_size]
 
+    @as_it_is
     def read_group(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         epoch = number // per_epoch
         shards = shards_of(number)
@@ -119,7 +123,7 @@ def _read_shard(path: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     """All records of a shard, string [count]."""
     # One more than there should be, so that a shard that is too long shows too.
     whole = tf.data.TFRecordDataset(path, buffer_size=1 << 20).take(count + 1).batch(count + 1)
-    records = whole.reduce(tf.zeros([0], tf.string), lambda _, batch: batch)
+    records = whole.reduce(tf.zeros([0], tf.string), as_it_is(lambda _, batch: batch))
     found = tf.size(records, out_type=tf.int64)
     message = [path, "must hold", count, "records as dataset.json says, got", found]
     with tf.control_dependencies([tf.debugging.Assert(found == count, message)]):

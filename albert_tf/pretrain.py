@@ -1,0 +1,177 @@
+"""Pretrains an ALBERT model on the shards of a data directory and writes a model directory.
+
+Example:
+  python -m albert_tf.pretrain --data_dir=data --eval_data_dir=held_out --output_dir=run \\
+      --hidden_size=128 --num_hidden_layers=4 --num_attention_heads=2 --intermediate_size=512 --embedding_size=64 \\
+      --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=0.006
+
+The shape of the model comes from --config (an albert_config.json), from --model_size, or from single shape flags; shape
+flags change single fields of --model_size. Without --config the vocabulary size is that of the data.
+
+A run that was interrupted goes on from its newest checkpoint when the same command is given again, and ends with the
+same weights. The result is output_dir/model; figures by step are in output_dir/metrics.jsonl and, for TensorBoard, in
+output_dir/tensorboard.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from absl import flags, logging
+
+from albert_tf import door
+from albert_tf.config import AlbertConfig
+from albert_tf.data import manifest
+from albert_tf.training import settings as settings_module
+
+with door.group("Files"):
+    flags.DEFINE_string("data_dir", None, "Data directory to train on, from pipelines.build_pretraining_data.")
+    flags.DEFINE_string("eval_data_dir", None, "Held-out data directory, made with the same tokenizer.")
+    flags.DEFINE_string("output_dir", None, "Folder of the run: checkpoints, metrics, and at the end model/.")
+
+with door.group("Shape of the model"):
+    flags.DEFINE_string("config", None, "An albert_config.json.")
+    flags.DEFINE_string("model_size", None, "base, large, xlarge or xxlarge; with _v1 dropout as in version 1.")
+    _SHAPE_FLAGS = [field for field in dataclasses.fields(AlbertConfig) if field.name != "vocab_size"]
+    for _field in _SHAPE_FLAGS:
+        _help = f"{_field.name} of albert_config.json."
+        if _field.type == "int":
+            flags.DEFINE_integer(_field.name, None, _help)
+        elif _field.type == "float":
+            flags.DEFINE_float(_field.name, None, _help)
+        elif _field.name == "embedding_projection":
+            flags.DEFINE_boolean(_field.name, None, _help)
+        else:
+            flags.DEFINE_string(_field.name, None, _help)
+
+with door.group("Training"):
+    flags.DEFINE_integer("num_train_steps", None, "Steps of the whole run.")
+    flags.DEFINE_integer("num_warmup_steps", 0, "Steps over which the learning rate rises.")
+    flags.DEFINE_float("learning_rate", None, "Learning rate that the warm-up aims at; the paper: 0.00176 for 4,096.")
+    flags.DEFINE_integer("train_batch_size", 32, "Examples of a step, over all devices.")
+    flags.DEFINE_enum("optimizer", "lamb", settings_module.OPTIMIZERS, "Optimizer.")
+    flags.DEFINE_float("weight_decay", 0.01, "Rate of the decoupled weight decay.")
+    flags.DEFINE_float("clip_norm", 1.0, "Largest global norm of the gradient; 0 clips nothing.")
+    flags.DEFINE_integer("seed", 0, "Seed of initial weights, order, masks and dropout.")
+    flags.DEFINE_enum("dtype", "float32", settings_module.DTYPES, "What is computed in; weights stay in float32.")
+    flags.DEFINE_enum(
+        "skip_padding", "auto", settings_module.SKIP_PADDING, "Leave the padding out; auto: not on a TPU."
+    )
+    flags.DEFINE_integer("shards_in_flight", 4, "Shards that are read and mixed together.")
+
+with door.group("Devices"):
+    flags.DEFINE_enum("strategy", "auto", settings_module.STRATEGIES, "auto takes every GPU there is, else the CPU.")
+    flags.DEFINE_integer("num_devices", None, "For mirrored: GPUs to use, or logical CPUs where there is no GPU.")
+    flags.DEFINE_string("tpu", "", "For tpu: its name, or local.")
+
+with door.group("While it runs"):
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between two checkpoints.")
+    flags.DEFINE_integer("keep_checkpoints", 3, "How many of the newest checkpoints are kept.")
+    flags.DEFINE_integer("eval_steps", None, "Steps between two evaluations; by default one at the end.")
+    flags.DEFINE_integer("eval_batch_size", None, "Examples of an evaluation batch; by default as in training.")
+    flags.DEFINE_integer("max_eval_examples", None, "Held-out examples to use; by default all.")
+    flags.DEFINE_integer("log_steps", 50, "Steps between two lines of metrics.jsonl.")
+    flags.DEFINE_boolean("log_example_ids", False, "Write the examples of each step to example_ids.tsv.")
+
+
+def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
+    """Shape of the model from the flags' values.
+
+    Raises:
+      ValueError: for an unknown key or size, or a value out of range.
+      door.UsageError: for flags that exclude each other, or none at all.
+    """
+    shape = {f.name: value for f in _SHAPE_FLAGS if (value := getattr(values, f.name)) is not None}
+    if values.config is not None:
+        if values.model_size is not None or shape:
+            other = "model_size" if values.model_size is not None else next(iter(shape))
+            raise door.UsageError(f"give either --config or --{other}, not both")
+        if not door.is_remote(values.config):
+            with open(values.config, encoding="utf-8", errors="replace") as stream:
+                return AlbertConfig.from_json(stream.read(), source=values.config)
+        import tensorflow as tf
+
+        with tf.io.gfile.GFile(values.config) as stream:
+            return AlbertConfig.from_json(stream.read(), source=values.config)
+    if values.model_size is not None:
+        return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
+    if not shape:
+        raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
+    return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
+
+
+def make_settings(values: Any, config: AlbertConfig) -> settings_module.PretrainingSettings:
+    """Settings of the run from the flags' values, which have the same names."""
+    names = [field.name for field in dataclasses.fields(settings_module.PretrainingSettings) if field.name != "config"]
+    return settings_module.PretrainingSettings(config=config, **{name: getattr(values, name) for name in names})
+
+
+def claim_output(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:
+    """Refuses a folder of another run or purpose.
+
+    Raises:
+      ValueError: naming the settings that differ, or the folder.
+    """
+    path = os.path.join(settings.output_dir, settings_module.SETTINGS_FILE)
+    if (text := _read(path)) is not None:
+        settings_module.check_same_run(text, settings.fingerprint(data.digest), path)
+    elif _has_content(settings.output_dir):
+        raise ValueError(f"{settings.output_dir}: has content, but none of a pretraining run; name another output_dir")
+
+
+def main() -> None:
+    values = flags.FLAGS
+    data = manifest.read_data_directory(values.data_dir)
+    settings = make_settings(values, make_config(values, data))
+    claim_output(settings, data)
+    model_path = os.path.join(settings.output_dir, "model")
+    if _has_content(model_path):
+        logging.info("the run is finished: %s (%d steps)", model_path, settings.num_train_steps)
+        return
+
+    from albert_tf.training.loop import DivergedError
+    from albert_tf.training.pretraining import Pretraining
+
+    run = Pretraining(settings, door.progress)
+    fingerprint = settings_module.to_json(settings.fingerprint(data.digest))
+    door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
+    try:
+        figures = run.run()
+    except DivergedError as error:
+        raise door.UserError(
+            f"{settings.output_dir}: {error}; the newest checkpoint is from before. Try a lower --learning_rate, a "
+            "longer warm-up, or --dtype=float32"
+        ) from error
+    if figures:
+        door.print_table("held-out data", ("figure", "value"), figures.items())
+    print(model_path)
+
+
+def _read(path: str) -> str | None:
+    """Content of a text file, None where there is none."""
+    if not door.is_remote(path):
+        if not os.path.exists(path):
+            return None
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    import tensorflow as tf
+
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path) as stream:
+        return str(stream.read())
+
+
+def _has_content(path: str) -> bool:
+    """Whether `path` is a folder with something in it."""
+    if not door.is_remote(path):
+        return os.path.isdir(path) and bool(os.listdir(path))
+    import tensorflow as tf
+
+    return bool(tf.io.gfile.isdir(path)) and bool(tf.io.gfile.listdir(path))
+
+
+if __name__ == "__main__":
+    door.run(main, required=["data_dir", "output_dir", "num_train_steps", "learning_rate"])

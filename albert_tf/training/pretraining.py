@@ -1,0 +1,265 @@
+"""Pretraining from a data directory to a model directory: checks, resume, the loop with its events, the result.
+
+output_dir/
+  settings.json       what decides the weights; a run with other settings is refused
+  checkpoints/        the newest few
+  metrics.jsonl       figures of training and evaluation by step
+  tensorboard/        the same for TensorBoard
+  label_counts.npy    how often each piece is a label, for the context-free bound
+  example_ids.tsv     with log_example_ids: the examples of each step
+  model/              the model directory, when the run has ended
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.data import batches
+from albert_tf.data.manifest import DataDirectory, read_data_directory
+from albert_tf.data.reading import Order
+from albert_tf.files import write_whole
+from albert_tf.model_directory import load_tokenizer, save_model_directory
+from albert_tf.modeling.encoder import Form
+from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.training import evaluation, schedules, strategies
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.loop import METRICS, Trainer
+from albert_tf.training.metrics_log import MetricsLog
+from albert_tf.training.optimizers import AdamWeightDecay, Lamb
+from albert_tf.training.settings import PretrainingSettings
+
+# Steps of one call into the graph: few, so that Ctrl-C and the progress bar come soon.
+_STEPS_PER_CALL = 10
+
+
+def check_data(settings: PretrainingSettings) -> tuple[DataDirectory, DataDirectory | None, AlbertTokenizer]:
+    """Training data, held-out data and tokenizer, checked against each other and the model.
+
+    Raises:
+      ValueError: naming file, key and values of what does not fit.
+      FileNotFoundError: if something is missing.
+    """
+    data = read_data_directory(settings.data_dir)
+    tokenizer = load_tokenizer(settings.data_dir)
+    source = os.path.join(settings.data_dir, "dataset.json")
+    if tokenizer.digest != data.tokenizer_digest:
+        raise ValueError(
+            f"{source}: made with the tokenizer {data.tokenizer_digest}, but the files beside it are {tokenizer.digest}"
+        )
+    config = settings.config
+    if config.vocab_size != data.vocab_size:
+        raise ValueError(f"{source}: vocab_size must be that of the model, {config.vocab_size}, got {data.vocab_size}")
+    held_out = read_data_directory(settings.eval_data_dir) if settings.eval_data_dir else None
+    if held_out is not None:
+        data.check_fits(held_out)
+    for directory in filter(None, (data, held_out)):
+        if directory.max_seq_length > config.max_position_embeddings:
+            raise ValueError(
+                f"{directory.path}: max_seq_length must be at most the model's max_position_embeddings, "
+                f"{config.max_position_embeddings}, got {directory.max_seq_length}"
+            )
+    return data, held_out, tokenizer
+
+
+class Pretraining:
+    """One run: builds what it needs, restores the newest checkpoint, trains the rest, writes the model directory.
+
+    Args:
+      settings: of the run.
+      progress: makes the progress display, as `albert_tf.progress.progress`.
+    """
+
+    def __init__(self, settings: PretrainingSettings, progress: Callable[..., AbstractContextManager[Any]]) -> None:
+        self.settings = settings
+        self._progress = progress
+        self._data, self._held_out, self._tokenizer = check_data(settings)
+        self._strategy = strategies.make_strategy(settings.strategy, num_devices=settings.num_devices, tpu=settings.tpu)
+        replicas = self._strategy.num_replicas_in_sync
+        if settings.train_batch_size % replicas:
+            raise ValueError(
+                f"train_batch_size must be a multiple of the {replicas} devices, got {settings.train_batch_size}"
+            )
+        if settings.dtype == "float64":
+            keras.config.set_floatx("float64")
+        policy = {"bfloat16": "mixed_bfloat16"}.get(settings.dtype, settings.dtype)
+        with self._strategy.scope():
+            self._model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
+            weights = self._model.named_weights()
+            self._optimizer = _make_optimizer(settings)
+            self._optimizer.build(list(weights.values()))
+        self._trainer = Trainer(
+            self._model,
+            self._optimizer,
+            self._strategy,
+            seed=settings.seed,
+            clip_norm=settings.clip_norm,
+            form=self._form,
+        )
+        self._checkpoints = Checkpoints(
+            os.path.join(settings.output_dir, "checkpoints"),
+            weights=weights,
+            optimizer=self._optimizer,
+            keep=settings.keep_checkpoints,
+        )
+        parameters = sum(int(np.prod(weight.shape)) for weight in weights.values())
+        logging.info(
+            "%s parameters, %s examples, %d device(s), %s form",
+            f"{parameters:,}",
+            f"{self._data.num_examples:,}",
+            replicas,
+            self._form,
+        )
+
+    @property
+    def _form(self) -> Form:
+        is_tpu = isinstance(self._strategy, tf.distribute.TPUStrategy)
+        skips = self.settings.skip_padding == "yes" or (self.settings.skip_padding == "auto" and not is_tpu)
+        return "packed" if skips else "unrolled"
+
+    def run(self) -> dict[str, float]:
+        """Trains from the newest checkpoint to the end and returns the last evaluation's figures (none without data).
+
+        Raises:
+          DivergedError: if a loss or gradient was not finite.
+          ValueError: for damaged data, naming file and record.
+        """
+        settings = self.settings
+        begun = self._checkpoints.restore()
+        log = MetricsLog(settings.output_dir, after=begun, log_example_ids=settings.log_example_ids)
+        left = settings.num_train_steps - begun
+        logging.info("%d of %d steps to do", left, settings.num_train_steps)
+        figures: dict[str, float] = {}
+        try:
+            if left:
+                iterator = self._batches(begun)
+                with self._progress(
+                    total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
+                ) as bar:
+                    figures = self._train(iterator, begun, log, bar)
+            elif self._evaluator is not None:
+                figures = self._evaluate(settings.num_train_steps, log)
+        except tf.errors.OpError as error:
+            explained = batches.explain(error, self._data)
+            if explained is None:
+                raise
+            raise explained from error
+        save_model_directory(
+            os.path.join(settings.output_dir, "model"),
+            self._model,
+            self._tokenizer,
+            training={
+                "step": settings.num_train_steps,
+                "settings": settings.fingerprint(self._data.digest),
+                "evaluation": figures,
+            },
+            replace=True,
+        )
+        return figures
+
+    def _batches(self, step: int) -> Iterator[Any]:
+        """Distributed batches from step `step` on."""
+        settings = self.settings
+        order = Order(data=self._data, seed=settings.seed, group_size=settings.shards_in_flight)
+
+        def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return batches.training_batches(
+                order,
+                step=step,
+                batch_size=settings.train_batch_size,
+                num_pipelines=context.num_input_pipelines,
+                pipeline=context.input_pipeline_id,
+                num_replicas=context.num_replicas_in_sync // context.num_input_pipelines,
+            )
+
+        return iter(self._strategy.distribute_datasets_from_function(pipeline))
+
+    def _train(self, iterator: Iterator[Any], step: int, log: MetricsLog, bar: Any) -> dict[str, float]:
+        settings, last = self.settings, self.settings.num_train_steps
+        eval_steps = settings.eval_steps or last
+        recent: list[np.ndarray] = []
+        figures: dict[str, float] = {}
+        while step < last:
+            events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
+            count = min(_STEPS_PER_CALL, last - step, *(every - step % every for every in events))
+            reported, epochs, examples = self._trainer.run(iterator, count)
+            log.write_examples(step + 1, epochs, examples)
+            step += count
+            recent.extend(reported)
+            loss, order_loss = reported[-1][:2]
+            bar.advance(count, masked_lm_loss=float(loss), order_loss=float(order_loss))
+            if step % settings.log_steps == 0 or step == last:
+                means = dict(zip(METRICS, np.mean(recent, axis=0).astype(float).tolist(), strict=True))
+                rate = float(self._optimizer.learning_rate)
+                log.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
+                recent = []
+            if self._evaluator is not None and (step % eval_steps == 0 or step == last):
+                figures = self._evaluate(step, log)
+            if step % settings.save_checkpoints_steps == 0 or step == last:
+                self._checkpoints.save()
+        return figures
+
+    def _evaluate(self, step: int, log: MetricsLog) -> dict[str, float]:
+        figures = self._evaluator.run()
+        log.write(step, "eval", figures)
+        logging.info(
+            "step %d, held out: masked-LM loss %.3f (at [MASK] %.3f, context-free %.3f), accuracy %.1f %% (at [MASK] "
+            "%.1f %%), order accuracy %.1f %%",
+            step,
+            figures["masked_lm_loss"],
+            figures["masked_lm_loss_at_mask"],
+            figures["unigram_loss_at_mask"],
+            100 * figures["masked_lm_accuracy"],
+            100 * figures["masked_lm_accuracy_at_mask"],
+            100 * figures["sentence_order_accuracy"],
+        )
+        return figures
+
+    @property
+    def _evaluator(self) -> Any:
+        """The evaluator, made when it is first needed; None without held-out data."""
+        if self._held_out is None:
+            return None
+        if not hasattr(self, "_made_evaluator"):
+            settings = self.settings
+            self._made_evaluator = evaluation.Evaluator(
+                self._model,
+                self._strategy,
+                self._held_out,
+                self._label_counts(),
+                batch_size=settings.eval_batch_size or settings.train_batch_size,
+                max_examples=settings.max_eval_examples,
+                form=self._form,
+            )
+        return self._made_evaluator
+
+    def _label_counts(self) -> np.ndarray:
+        """Counts of the training labels, from the run's folder if it has them."""
+        path = os.path.join(self.settings.output_dir, "label_counts.npy")
+        if tf.io.gfile.exists(path):
+            with tf.io.gfile.GFile(path, "rb") as stream:
+                counts: np.ndarray = np.load(io.BytesIO(stream.read()))
+            return counts
+        counts = evaluation.count_labels(self._data)
+        written = io.BytesIO()
+        np.save(written, counts)
+        write_whole(path, written.getvalue())
+        return counts
+
+
+def _make_optimizer(settings: PretrainingSettings) -> Lamb | AdamWeightDecay:
+    schedule = schedules.WarmupPolynomialDecay(
+        settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
+    )
+    made = {"lamb": Lamb, "adamw": AdamWeightDecay}[settings.optimizer]
+    optimizer: Lamb | AdamWeightDecay = made(schedule, weight_decay_rate=settings.weight_decay)
+    return optimizer

@@ -1,0 +1,152 @@
+"""PretrainingSettings: all that a pretraining run depends on, checked when made, and what of it a resume must keep."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+
+OPTIMIZERS = ("lamb", "adamw")
+STRATEGIES = ("auto", "cpu", "mirrored", "multi_worker", "tpu")
+DTYPES = ("float32", "bfloat16", "float64")
+SKIP_PADDING = ("auto", "yes", "no")
+SETTINGS_FILE = "settings.json"
+
+# What decides the weights. The rest (where, how often, on which devices) may change when a run goes on.
+_DECISIVE = (
+    "train_batch_size",
+    "num_train_steps",
+    "num_warmup_steps",
+    "learning_rate",
+    "optimizer",
+    "weight_decay",
+    "clip_norm",
+    "seed",
+    "dtype",
+    "skip_padding",
+    "shards_in_flight",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingSettings:
+    """One pretraining run. Field names are the door's flags.
+
+    Attributes:
+      data_dir: data directory to train on.
+      output_dir: folder of the run: settings, checkpoints, metrics, and at the end `model/`.
+      config: shape of the model.
+      eval_data_dir: held-out data directory, or None.
+      strategy: "auto" takes every GPU there is, else the CPU.
+      num_devices: devices for "mirrored": None takes all GPUs; without GPUs, logical CPUs.
+      tpu: name of the TPU for "tpu"; "local" for one on this machine.
+      train_batch_size: examples of a step, over all devices.
+      num_train_steps: steps of the whole run.
+      num_warmup_steps: steps over which the learning rate rises.
+      learning_rate: the rate the warm-up aims at.
+      optimizer: "lamb" or "adamw".
+      weight_decay: rate of the decoupled weight decay.
+      clip_norm: largest global norm of the gradient; 0 clips nothing.
+      save_checkpoints_steps: steps between two checkpoints.
+      keep_checkpoints: how many of the newest are kept.
+      eval_steps: steps between two evaluations; None evaluates at the end only.
+      eval_batch_size: examples of an evaluation batch, over all devices; None takes `train_batch_size`.
+      max_eval_examples: held-out examples to use, from the beginning; None for all.
+      log_steps: steps between two lines of metrics.jsonl.
+      seed: of initial weights, order, masks and dropout, in [0, 2**31).
+      dtype: "bfloat16" computes in it and keeps weights in float32; "float64" is for exact comparisons.
+      skip_padding: whether the model leaves the padding out: "yes", "no", or "auto" (yes, but on a TPU).
+      shards_in_flight: shards that are read and mixed together.
+      log_example_ids: whether the examples of each step are written to example_ids.tsv.
+    """
+
+    data_dir: str
+    output_dir: str
+    config: AlbertConfig
+    num_train_steps: int
+    learning_rate: float
+    eval_data_dir: str | None = None
+    strategy: str = "auto"
+    num_devices: int | None = None
+    tpu: str = ""
+    train_batch_size: int = 32
+    num_warmup_steps: int = 0
+    optimizer: str = "lamb"
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    save_checkpoints_steps: int = 1000
+    keep_checkpoints: int = 3
+    eval_steps: int | None = None
+    eval_batch_size: int | None = None
+    max_eval_examples: int | None = None
+    log_steps: int = 50
+    seed: int = 0
+    dtype: str = "float32"
+    skip_padding: str = "auto"
+    shards_in_flight: int = 4
+    log_example_ids: bool = False
+
+    def __post_init__(self) -> None:
+        at_least_one = (
+            "train_batch_size",
+            "num_train_steps",
+            "save_checkpoints_steps",
+            "keep_checkpoints",
+            "log_steps",
+        )
+        optional = ("num_devices", "eval_steps", "eval_batch_size", "max_eval_examples")
+        for name in (*at_least_one, "shards_in_flight", *optional):
+            value = getattr(self, name)
+            if (value is not None or name not in optional) and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not 0 <= self.num_warmup_steps <= self.num_train_steps:
+            limits = f"[0, num_train_steps = {self.num_train_steps}]"
+            raise ValueError(f"num_warmup_steps must be in {limits}, got {self.num_warmup_steps}")
+        for name in ("learning_rate", "weight_decay", "clip_norm"):
+            if not 0.0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must be in [0, 2**31), got {self.seed}")
+        choices = {"optimizer": OPTIMIZERS, "strategy": STRATEGIES, "dtype": DTYPES, "skip_padding": SKIP_PADDING}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+
+    def fingerprint(self, data_digest: str) -> dict[str, Any]:
+        """What decides the weights, ready for JSON; `data_digest` is that of the training data's dataset.json."""
+        config = {f"config.{name}": value for name, value in self.config.to_dict().items()}
+        return {"data": data_digest, **{name: getattr(self, name) for name in _DECISIVE}, **config}
+
+
+def to_json(fingerprint: Mapping[str, Any]) -> str:
+    """Text of settings.json."""
+    return json.dumps(fingerprint, indent=2) + "\n"
+
+
+def check_same_run(text: str, fingerprint: Mapping[str, Any], source: str) -> None:
+    """Refuses to go on with a run that other settings began.
+
+    Args:
+      text: content of the settings.json found in the output directory.
+      fingerprint: of the run asked for.
+      source: path of that file.
+
+    Raises:
+      ValueError: naming every setting that differs.
+    """
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON; name another output_dir") from error
+    different = [
+        f"{name} = {found.get(name)!r} there, {fingerprint.get(name)!r} asked for"
+        for name in dict.fromkeys([*fingerprint, *found])
+        if found.get(name) != fingerprint.get(name)
+    ]
+    if different:
+        raise ValueError(
+            f"{source}: made by a run with other settings ({'; '.join(different)}); name another output_dir"
+        )

@@ -1,0 +1,79 @@
+"""Which devices a run uses: a `tf.distribute.Strategy` by name."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+from absl import logging
+
+
+def make_strategy(name: str, *, num_devices: int | None = None, tpu: str = "") -> tf.distribute.Strategy:
+    """The strategy for `name`; call it before anything else runs in TensorFlow.
+
+    Args:
+      name: "auto" (every GPU there is, else the CPU), "cpu", "mirrored" (all GPUs, or `num_devices` logical CPUs where
+        there is none), "multi_worker" (this process is one of those in TF_CONFIG), or "tpu".
+      num_devices: devices for "mirrored"; None takes all GPUs.
+      tpu: name of the TPU for "tpu"; "local" for one on this machine; "" takes what TPU_NAME says.
+
+    Raises:
+      ValueError: if there are not the devices asked for, saying what there is.
+    """
+    gpus = tf.config.list_physical_devices("GPU") if name in ("auto", "mirrored") else []
+    if name == "auto":
+        name = "mirrored" if len(gpus) > 1 else "cpu"
+        if len(gpus) == 1:
+            strategy: tf.distribute.Strategy = tf.distribute.OneDeviceStrategy("/gpu:0")
+            logging.info("training on 1 GPU")
+            return strategy
+    if name == "cpu":
+        return tf.distribute.OneDeviceStrategy("/cpu:0")
+    if name == "mirrored":
+        return _mirrored(gpus, num_devices)
+    if name == "multi_worker":
+        if not os.environ.get("TF_CONFIG"):
+            raise ValueError("strategy=multi_worker needs the environment variable TF_CONFIG with cluster and task")
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "tpu":
+        return _tpu(tpu)
+    raise ValueError(f"strategy must be auto, cpu, mirrored, multi_worker or tpu, got {name!r}")
+
+
+def _mirrored(gpus: list, num_devices: int | None) -> tf.distribute.Strategy:
+    if gpus:
+        count = num_devices or len(gpus)
+        if count > len(gpus):
+            raise ValueError(f"num_devices must be at most the number of GPUs, {len(gpus)}, got {count}")
+        return tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
+    if num_devices is None:
+        raise ValueError("strategy=mirrored found no GPU; name num_devices for that many logical CPUs, or use auto")
+    _split_cpu(num_devices)
+    devices = [f"/cpu:{i}" for i in range(num_devices)]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+def _split_cpu(count: int) -> None:
+    """Makes at least `count` logical devices of the CPU."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        if len(tf.config.get_logical_device_configuration(cpu) or []) < count:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    except RuntimeError as error:
+        raise ValueError(f"{count} logical CPUs must be set up before TensorFlow runs anything") from error
+
+
+def _tpu(name: str) -> tf.distribute.Strategy:
+    """The TPU called `name`, connected and initialised."""
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        reason = [*str(getattr(error, "message", "") or error).strip().splitlines(), type(error).__name__][0]
+        raise ValueError(
+            f"strategy=tpu found no TPU{f' {name!r}' if name else ''} ({reason}); "
+            "on a TPU machine install requirements-tpu.txt and give --tpu=local, elsewhere use --strategy=auto"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
