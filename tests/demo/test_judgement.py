@@ -1,103 +1,128 @@
-"""Losses at [MASK] positions, permuted contexts and standard errors, on hand-made batches."""
+"""Permuted contexts and the verdict, on hand-made batches."""
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.models import AlbertPretrainingModel
 from demo import judgement
 
 MASK = 4
 
 
-def make_batch() -> dict[str, np.ndarray]:
-    """B=3, S=7, P=2. Row 0 shows one [MASK] and one piece, row 1 two [MASK]s, row 2 is only filling."""
-    return {
-        "input_ids": np.array([[2, 10, MASK, 3, 12, 3, 0], [2, MASK, 3, MASK, 3, 0, 0], [2, 20, 21, 3, 22, 23, 3]]),
-        "input_mask": np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1, 1]]),
-        "segment_ids": np.array([[0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1]]),
-        "masked_lm_positions": np.array([[2, 4], [1, 3], [1, 0]]),
-        "masked_lm_ids": np.array([[5, 12], [6, 5], [20, 0]]),
-        "masked_lm_weights": np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]),
-        "sentence_order_label": np.array([1, 0, 1]),
-        "example_weight": np.array([1.0, 1.0, 0.0]),
+def make_batch() -> dict[str, tf.Tensor]:
+    """B=4, S=7, P=2. Row 0 shows one [MASK] and one piece, row 1 two [MASK]s; row 3 only fills up."""
+    int32 = {
+        "input_ids": [[2, 10, 4, 3, 12, 3, 0], [2, 4, 3, 4, 3, 0, 0], [2, 20, 21, 3, 22, 4, 3], [2, 8, 3, 9, 3, 0, 0]],
+        "input_mask": [[1] * 6 + [0], [1] * 5 + [0] * 2, [1] * 7, [1] * 5 + [0] * 2],
+        "segment_ids": [[0] * 4 + [1, 1, 0], [0, 0, 0, 1, 1, 0, 0], [0] * 4 + [1] * 3, [0, 0, 0, 1, 1, 0, 0]],
+        "masked_lm_positions": [[2, 4], [1, 3], [5, 0], [1, 0]],
+        "masked_lm_ids": [[5, 12], [6, 5], [7, 0], [8, 0]],
+        "sentence_order_label": [1, 0, 0, 1],
     }
-
-
-def test_only_positions_that_show_mask_count() -> None:
-    assert judgement.shows_mask(make_batch(), MASK).tolist() == [[True, False], [True, True], [False, False]]
-
-
-def test_label_frequencies_are_smoothed_by_one() -> None:
-    frequencies = judgement.label_frequencies([make_batch()], 23)
-    expected = np.ones(23)
-    expected[[5, 6, 12]] += [2, 1, 1]
-    # Whole numbers divided by their sum: exact but for rounding.
-    np.testing.assert_allclose(frequencies, expected / 27, rtol=1e-15)
+    float32 = {"masked_lm_weights": [[1, 1], [1, 1], [1, 0], [0, 0]], "example_weight": [1, 1, 1, 0]}
+    return {name: tf.constant(value, tf.int32) for name, value in int32.items()} | {
+        name: tf.constant(value, tf.float32) for name, value in float32.items()
+    }
 
 
 def test_permuted_contexts_come_from_other_rows_and_keep_the_masks() -> None:
     batch = make_batch()
-    inputs = judgement.permute_contexts(batch, MASK, np.random.default_rng(1))
-    ids = inputs["input_ids"]
-    for row in range(3):
-        others = set(batch["input_ids"][[other for other in range(3) if other != row]].ravel())
-        assert set(ids[row]) <= others | {MASK}
-    assert ids[0, 2] == ids[1, 1] == ids[1, 3] == MASK
-    assert sorted(tuple(row[4:]) for row in ids) == sorted(tuple(row[4:]) for row in batch["input_ids"])
-    assert inputs["input_mask"][ids == MASK].all()
-    np.testing.assert_array_equal(inputs["masked_lm_positions"], batch["masked_lm_positions"])
+    permuted = judgement.permute_contexts(batch, MASK)
+    assert permuted["input_ids"].numpy().tolist() == [
+        [2, 20, 4, 3, 22, 4, 3],
+        [2, 4, 3, 4, 3, 0, 0],
+        [2, 10, 4, 3, 12, 4, 0],
+        [2, 4, 3, 4, 3, 0, 0],
+    ]
+    assert permuted["segment_ids"].numpy().tolist() == [
+        [0, 0, 0, 0, 1, 1, 1],
+        [0, 0, 0, 1, 1, 0, 0],
+        [0, 0, 0, 0, 1, 1, 0],
+        [0, 0, 0, 1, 1, 0, 0],
+    ]
+    # Position 5 of row 2 is a [MASK] that stays, so it counts although the other row has its padding behind it.
+    assert permuted["input_mask"].numpy().tolist() == [[1] * 7, [1] * 5 + [0] * 2, [1] * 6 + [0], [1] * 5 + [0] * 2]
+    for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "sentence_order_label"):
+        np.testing.assert_array_equal(permuted[name], batch[name])
 
 
-def test_mean_with_error_counts_groups_as_independent() -> None:
-    values = np.array([1.0, 1.0, 3.0, 3.0])
-    mean, error = judgement.mean_with_error(values, np.array([0, 0, 5, 5]))
-    assert mean == 2.0
-    # Two independent groups of mean 1 and 3: standard deviation sqrt(2), divided by sqrt(2).
-    assert error == pytest.approx(1.0, rel=1e-12)
-    _, naive = judgement.mean_with_error(values, np.arange(4))
-    assert naive == pytest.approx(np.std(values, ddof=1) / 2, rel=1e-12)
-
-
-def test_judge_adds_up_batches() -> None:
+def test_permuted_evaluator_scores_the_same_positions_with_other_contexts() -> None:
+    config = AlbertConfig(
+        vocab_size=23,
+        embedding_size=3,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=10,
+        max_position_embeddings=9,
+        initializer_range=0.5,  # wide, so that contexts matter
+    )
+    model = AlbertPretrainingModel(config)
+    data = types.SimpleNamespace(num_examples=4, special_ids={"mask": MASK})
+    evaluators = [
+        kind(model, tf.distribute.get_strategy(), data, np.arange(23), batch_size=4)  # type: ignore[arg-type]
+        for kind in (judgement.Evaluator, judgement.PermutedEvaluator)
+    ]
     batch = make_batch()
-    frequencies = np.full(23, 0.5 / 22)
-    frequencies[5] = 0.5
-    logits = np.zeros((3, 2, 23), np.float32)
-    logits[0, 0, 5] = logits[1, 0, 6] = np.log(22.0)  # right, with probability 1/2
-    permuted = np.zeros_like(logits)
-    order = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], np.float32)  # right, wrong, not counted
-    judge = judgement.Judge(frequencies, MASK)
-    for _ in range(2):
-        judge.add(batch, logits, order, permuted)
-    result = judge.result()
-    assert result.positions == 6
-    # float32 logits: log(22) is rounded at the eighth digit.
-    assert result.loss == pytest.approx((np.log(2) * 2 + np.log(23)) / 3, rel=1e-7)
-    assert result.bound == pytest.approx((np.log(2) * 2 + np.log(44)) / 3, rel=1e-12)
-    assert result.permuted == pytest.approx(np.log(23), rel=1e-12)
-    assert result.below_bound == pytest.approx(result.bound - result.loss, rel=1e-12)
-    assert result.below_permuted == pytest.approx(result.permuted - result.loss, rel=1e-12)
-    assert result.accuracy == pytest.approx(2 / 3)
-    assert result.frequent_accuracy == pytest.approx(2 / 3)
-    assert result.order_accuracy == 0.5
-    assert result.order_majority == 0.5
-    assert not result.learned
+    own, permuted = (evaluator.replica_sums(batch)["mask"].numpy() for evaluator in evaluators)
+    changed = evaluators[0].replica_sums(judgement.permute_contexts(batch, MASK))["mask"].numpy()
+    # The same computation on the same numbers.
+    np.testing.assert_array_equal(permuted, changed)
+    assert own[0] == permuted[0] == 4  # positions that show [MASK] and count
+    assert own[3] == permuted[3]  # what the frequencies cost there
+    assert abs(own[1] - permuted[1]) > 0.01
+
+
+def figures(**changes: float) -> dict[str, float]:
+    """What `Evaluator.run` returns, as far as it is used."""
+    return {
+        "positions_at_mask": 12_000,
+        "masked_lm_loss_at_mask": 5.5,
+        "unigram_loss_at_mask": 6.2,
+        "gain_over_unigram_at_mask": 0.7,
+        "gain_over_unigram_at_mask_error": 0.02,
+        "masked_lm_accuracy_at_mask": 0.2,
+        "unigram_accuracy_at_mask": 0.07,
+        "sentence_order_accuracy": 0.8,
+        "sentence_order_majority": 0.51,
+        **changes,
+    }
+
+
+PERMUTED = {
+    "masked_lm_loss_at_mask": 6.6,
+    "gain_over_unigram_at_mask": -0.4,
+    "gain_over_unigram_at_mask_error": 0.03,
+}
+
+
+def test_judgement_compares_own_and_permuted_figures() -> None:
+    found = judgement.Judgement.of(figures(), figures(**PERMUTED))
+    assert (found.positions, found.loss, found.bound, found.permuted) == (12_000, 5.5, 6.2, 6.6)
+    assert found.below_permuted == pytest.approx(1.1)
+    assert found.below_permuted_error == pytest.approx(0.05)
+    assert found.learned
+    with pytest.raises(ValueError, match="positions of own, 12000, got 11999"):
+        judgement.Judgement.of(figures(), figures(positions_at_mask=11_999))
 
 
 @pytest.mark.parametrize(
-    ("change", "learned"),
+    ("own", "permuted", "learned"),
     [
-        ({}, True),
-        ({"positions": 9_999}, False),
-        ({"below_bound": 0.09}, False),
-        ({"below_bound_error": 0.05}, False),
-        ({"below_permuted": 0.05}, False),
-        ({"below_permuted_error": 0.2}, False),
+        ({}, {}, True),
+        ({"positions_at_mask": 9_999}, {"positions_at_mask": 9_999}, False),
+        ({"gain_over_unigram_at_mask": 0.09}, {}, False),
+        ({"gain_over_unigram_at_mask_error": 0.15}, {}, False),
+        ({}, {"gain_over_unigram_at_mask": 0.61}, False),
+        ({}, {"gain_over_unigram_at_mask_error": 0.21}, False),
     ],
 )
-def test_learned_needs_distance_and_certainty(change: dict[str, float], learned: bool) -> None:
-    figures = dict.fromkeys(judgement.Judgement.__dataclass_fields__, 0.3)
-    figures |= {"positions": 10_000, "below_bound": 0.2, "below_bound_error": 0.03}
-    figures |= {"below_permuted": 0.9, "below_permuted_error": 0.1}
-    assert judgement.Judgement(**(figures | change)).learned is learned  # type: ignore[arg-type]
+def test_learned_needs_distance_and_certainty(own: dict[str, float], permuted: dict[str, float], learned: bool) -> None:
+    found = judgement.Judgement.of(figures(**own), figures(**{**PERMUTED, **permuted}))
+    assert found.learned is learned
