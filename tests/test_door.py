@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -169,7 +170,7 @@ def test_a_signal_leaves_no_half_made_folder(folder: pathlib.Path, number: signa
 
 
 def test_a_reader_that_goes_away_is_no_error(folder: pathlib.Path) -> None:
-    command = f"{sys.executable} -u -m counting --help | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -u -m counting --help | head -n 1"
     done = subprocess.run(command, shell=True, cwd=folder, env=environment(), capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("python -m counting\n", "")
 
