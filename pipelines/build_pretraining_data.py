@@ -17,10 +17,6 @@ Examples:
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import time
 from typing import Any
 
 from absl import flags, logging
@@ -56,21 +52,20 @@ with door.group("Workers"):
 
 
 def main() -> None:
-    settings = _settings()
-    from pipelines import dataset, files
+    from pipelines import data_directory, files
 
-    inputs = files.find_files(INPUT.value)
-    tokenizer = files.read_tokenizer(TOKENIZER.value)
-    output = OUTPUT_DIR.value.rstrip("/")
-    description = dataset.describe_settings(settings, tokenizer)
-    replace = _may_replace(files.join(output, dataset.DATASET_FILE), description)
-    files.load_beam(verbose=_is_verbose())
-    began = time.time()
-    with door.whole_directory(output, replace=replace) as folder:
-        log = _build(folder, inputs, settings, tokenizer, description)
-        log["seconds"] = round(time.time() - began, 3)
-        door.write_whole(files.join(folder, dataset.LOG_FILE), dataset.to_json(log))
-    _report(output, log)
+    settings = _settings()
+    log = data_directory.build_data_directory(
+        INPUT.value,
+        files.read_tokenizer(TOKENIZER.value),
+        OUTPUT_DIR.value,
+        settings,
+        runner=RUNNER.value,
+        num_workers=NUM_WORKERS.value,
+        beam_options=BEAM_OPTIONS.value,
+        verbose=flags.FLAGS.verbosity >= 1,
+    )
+    _report(OUTPUT_DIR.value, log)
 
 
 def _settings() -> Any:
@@ -95,64 +90,6 @@ def _settings() -> Any:
         )
     except ValueError as error:
         raise door.UsageError(str(error)) from error
-
-
-def _is_verbose() -> bool:
-    return bool(flags.FLAGS.verbosity >= 1)
-
-
-def _may_replace(dataset_path: str, description: dict[str, Any]) -> bool:
-    """Whether a data directory stands there already, made with the same settings.
-
-    Raises:
-      ValueError: if it was made with other settings.
-    """
-    from pipelines import dataset, files
-
-    try:
-        text = files.read_bytes(dataset_path).decode("utf-8", errors="replace")
-    except OSError:
-        return False
-    dataset.check_same_settings(text, description, dataset_path)
-    logging.info("%s was made with the same settings; it will be replaced", os.path.dirname(dataset_path))
-    return True
-
-
-def _build(folder: str, inputs: Any, settings: Any, tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
-    """Fills `folder` with everything but the log, which is returned."""
-    from pipelines import dataset, files, running, transforms
-
-    paths, total = [file.path for file in inputs], sum(file.size for file in inputs)
-    running.run(
-        lambda pipeline, notes: transforms.build(pipeline, paths, settings, tokenizer, folder, notes),
-        runner=RUNNER.value,
-        num_workers=NUM_WORKERS.value,
-        beam_options=BEAM_OPTIONS.value,
-        total=total,
-        verbose=_is_verbose(),
-    )
-    counts = json.loads(files.read_bytes(files.join(folder, transforms.COUNTS_FILE)))
-    if not counts["counts"].get("documents"):
-        raise ValueError(f"{','.join(INPUT.value)}: no text in {len(paths)} files; one sentence a line is expected")
-    if not counts["counts"].get("examples"):
-        raise ValueError(f"{','.join(INPUT.value)}: no document of two words or more, so no example could be made")
-    manifests = [transforms.take_manifest(folder, shard) for shard in range(settings.num_shards)]
-    files.remove([files.join(folder, transforms.COUNTS_FILE)])
-    pieces = hashlib.sha256(files.read_bytes(files.join(folder, transforms.PIECE_COUNTS_FILE))).hexdigest()
-    door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
-    door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())
-    shards = [manifest["manifest"] for manifest in manifests]
-    content = dataset.describe(description, counts["counts"], shards, pieces)
-    door.write_whole(files.join(folder, dataset.DATASET_FILE), dataset.to_json(content))
-    return {
-        "runner": "FnApiRunner" if RUNNER.value == running.LOCAL_RUNNER else RUNNER.value,
-        "num_workers": NUM_WORKERS.value,
-        "launcher": os.getpid(),
-        "processes": counts["processes"],
-        "shards": [manifest["work"] for manifest in manifests],
-        "inputs": [file._asdict() for file in inputs],
-        "counts": content["counts"],
-    }
 
 
 def _report(output: str, log: dict[str, Any]) -> None:

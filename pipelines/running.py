@@ -14,12 +14,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from absl import logging
+
 from albert_tf import door
 
 LOCAL_RUNNER = "local"
 
 _POLL_SECONDS = 0.1
-_QUIET_SECONDS = 10.0
+_SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
 _STOP_SECONDS = 15.0
 # The last line of a traceback that a worker sent as text, for the errors that a user can cause.
 _WORKER_ERROR = re.compile(
@@ -76,9 +78,11 @@ def _show_until_done(thread: threading.Thread, folder: str, total: int, failures
     """Returns when `thread` has ended; shows progress from the moment there is some."""
     from pipelines import transforms
 
-    # A fault in the input is found while reading, before that moment, and then stands alone on the terminal.
-    patience = time.monotonic() + _QUIET_SECONDS
-    while thread.is_alive() and not transforms.measure_progress(folder) and time.monotonic() < patience:
+    # A small input is done in a moment, and a fault in any is found while reading, before there is progress to show. It
+    # then stands alone on the terminal.
+    if total > _LARGE_BYTES:
+        logging.info("reading %.0f MB; progress is shown as soon as examples are built", total / 1e6)
+    while thread.is_alive() and (total < _SMALL_BYTES or not transforms.measure_progress(folder)):
         thread.join(_POLL_SECONDS)
     if not thread.is_alive():
         return
