@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import glob
 import os
 import shutil
 import signal
@@ -41,6 +40,7 @@ from absl import flags, logging
 
 from albert_tf.files import is_remote, whole_directory, whole_file, write_whole
 from albert_tf.progress import Progress, print_table, progress
+from albert_tf.startup import quieten_tensorflow
 
 __all__ = [
     "Progress",
@@ -100,7 +100,7 @@ def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoRe
       main: does the work; returns None or an exit code.
       required: names of flags that must be given.
     """
-    _quieten_tensorflow()
+    quieten_tensorflow()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a piece such as "▁the" must not stop a run under Latin-1
     try:
@@ -110,14 +110,6 @@ def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoRe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     sys.exit(code)
-
-
-def _quieten_tensorflow() -> None:
-    """Leaves out those of TensorFlow's start-up lines that would look like errors of ours. Set variables stay."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # Without a GPU each start would say "failed call to cuInit: UNKNOWN ERROR". /dev/dxg is the GPU under WSL 2.
-    if not glob.glob("/dev/nvidia*") and not os.path.exists("/dev/dxg"):
-        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 
 def _run(main: Callable[[], int | None], required: Sequence[str]) -> int:

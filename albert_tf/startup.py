@@ -1,0 +1,84 @@
+"""A quiet start of TensorFlow for commands: what it prints before it can be configured hides the command's own lines.
+
+TensorFlow's native library writes lines such as "Could not find cuda drivers" straight to file descriptor 2 while it is
+imported, whatever the log level. They are held back there, and shown if the import fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+
+def quieten_tensorflow() -> None:
+    """Leaves out those of TensorFlow's start-up lines that would look like errors of ours. Set variables stay."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Without a GPU each start would say "failed call to cuInit: UNKNOWN ERROR". /dev/dxg is the GPU under WSL 2.
+    if not glob.glob("/dev/nvidia*") and not os.path.exists("/dev/dxg"):
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    if "tensorflow" not in sys.modules and not any(isinstance(f, _QuietFinder) for f in sys.meta_path):
+        sys.meta_path.insert(0, _QuietFinder())
+
+
+class _QuietFinder(importlib.abc.MetaPathFinder):
+    """Finds `tensorflow` as the other finders do, once, and gives it a loader that is quiet."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _QuietLoader(spec.loader)
+        return spec
+
+
+class _QuietLoader(importlib.abc.Loader):
+    """Runs another loader with file descriptor 2 held back."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        with _held_back():
+            self._loader.exec_module(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """Keeps what is written to file descriptor 2 in the block; writes it out if the block fails."""
+    sys.stderr.flush()
+    try:
+        original = os.dup(2)
+    except OSError:  # the caller closed standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(original, 2)
+            kept.seek(0)
+            os.write(2, kept.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(original, 2)
+            os.close(original)

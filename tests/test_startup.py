@@ -1,0 +1,36 @@
+"""TensorFlow's start-up lines: held back in a command, shown when the import fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from albert_tf.startup import quieten_tensorflow
+sys.path.insert(0, {folder!r})
+quieten_tensorflow()
+import tensorflow
+print("name", tensorflow.__name__, tensorflow.__spec__.name, tensorflow.VALUE)
+print("after", file=sys.stderr)
+"""
+
+
+def start(tmp_path, source):
+    """Imports a `tensorflow` that is `source` in a process of its own."""
+    (tmp_path / "tensorflow.py").write_text(source)
+    program = PROGRAM.format(folder=str(tmp_path))
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_lines_written_while_importing_are_held_back(tmp_path):
+    done = start(tmp_path, 'import os, sys\nos.write(2, b"noise")\nprint("noise", file=sys.stderr)\nVALUE = 7\n')
+    assert done.stdout == "name tensorflow tensorflow 7\n"
+    assert done.stderr == "after\n"
+
+
+def test_lines_are_shown_when_the_import_fails(tmp_path):
+    done = start(tmp_path, 'import os\nos.write(2, b"the reason\\n")\nraise ImportError("broken")\n')
+    assert done.returncode == 1
+    assert done.stderr.startswith("the reason\n")
+    assert "ImportError: broken" in done.stderr
