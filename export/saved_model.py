@@ -107,9 +107,9 @@ def write_saved_models(
     text = TextGraph(tokenizer, max_seq_length)
     signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
     module = serving_module.WeightsModule(model, text)
-    _save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
+    save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
     signatures = serving_module.ids_signatures(model)
-    _save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
+    save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
 
 
 def checked_max_seq_length(max_seq_length: int | None, longest: int) -> int:
@@ -135,7 +135,7 @@ def variables_bytes(saved_model: str) -> int:
     return sum(int(tf.io.gfile.stat(file).length) for file in files)
 
 
-def _save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int) -> None:
+def save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int) -> None:
     """Writes one SavedModel with its description."""
     import tensorflow as tf
 

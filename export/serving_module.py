@@ -22,6 +22,7 @@ from export.text_graph import TextGraph
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TEXTS = tf.TensorSpec([None], tf.string)
+_TOKENS = tf.RaggedTensorSpec([None, None], tf.int32)
 _ENCODER_SPECS = dict.fromkeys(ENCODER_INPUTS, _IDS)
 
 
@@ -106,14 +107,22 @@ def text_signatures(
     def tokenize_marked(texts: tf.Tensor) -> tf.RaggedTensor:
         return text.tokenize_marked(texts)
 
-    def encode_text(ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None) -> dict[str, tf.Tensor]:
+    @tf.function(input_signature=[_TOKENS, _TOKENS], autograph=False)
+    def encode_tokens(ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         inputs = text.encode(ids_a, ids_b)
         return {**inputs, **encode_ids(**inputs)}
+
+    def encode_alone(ids: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        no_tokens = tf.RaggedTensor.from_row_splits(
+            tf.zeros([0], tf.int32), tf.zeros_like(ids.row_splits), validate=False
+        )
+        return encode_tokens(ids, no_tokens)
 
     def fill(encoded: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         at_mask = tf.RaggedTensor.from_value_rowids(
             *_places(encoded[features.INPUT_IDS], tokenizer.mask_id),
             nrows=tf.shape(encoded[features.INPUT_IDS], tf.int64)[0],
+            validate=False,
         )
         positions = at_mask.to_tensor(-1)  # [B, M]
         logits = model.masked_lm_head(encoded["sequence_output"], tf.maximum(positions, 0))
@@ -133,15 +142,15 @@ def text_signatures(
         sequence_output float32 [B, S, H] is 0 at padding; pooled_output float32 [B, H]; input_ids, input_mask and
         segment_ids int32 [B, S] tell what the model was given.
         """
-        return encode_text(tokenize(text), None)
+        return encode_alone(tokenize(text))
 
     def pair(text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
         """Encodes pairs of texts, string [B] each, as [CLS] text [SEP] text_b [SEP]; an empty text_b counts as none.
 
-        Where both are longer than max_seq_length tokens, the longer one loses its end first. Outputs as in
-        serving_default.
+        Pairs of more than max_seq_length tokens, [CLS] and [SEP] included, are cut: the longer text loses its end
+        first. Outputs as in serving_default.
         """
-        return encode_text(tokenize(text), tokenize(text_b))
+        return encode_tokens(tokenize(text), tokenize(text_b))
 
     def ids(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         return encode_ids(input_ids, input_mask, segment_ids)
@@ -166,18 +175,18 @@ def text_signatures(
         number of candidates: positions int32 [B, M], counted in tokens from [CLS] = 0; ids int32, pieces string and
         probabilities float32 [B, M, K], best first. Where a text has fewer masks, or none, positions and ids are -1.
         """
-        return fill(encode_text(tokenize_marked(text), None))
+        return fill(encode_alone(tokenize_marked(text)))
 
     def fill_mask_pair(text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
         """As fill_mask, on pairs of texts; both may hold masks. Cut as in pair."""
-        return fill(encode_text(tokenize_marked(text), tokenize_marked(text_b)))
+        return fill(encode_tokens(tokenize_marked(text), tokenize_marked(text_b)))
 
     def sentence_order(text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
         """Scores whether text_b follows text, string [B] each; "[MASK]" becomes the mask id. Cut as in pair.
 
         in_order and exchanged float32 [B]: probabilities that sum to 1. Without a text_b they mean nothing.
         """
-        encoded = encode_text(tokenize_marked(text), tokenize_marked(text_b))
+        encoded = encode_tokens(tokenize_marked(text), tokenize_marked(text_b))
         probabilities = tf.nn.softmax(model.sentence_order_head(encoded["pooled_output"]))
         return {"in_order": probabilities[:, 0], "exchanged": probabilities[:, 1]}
 
@@ -230,8 +239,10 @@ def _checked(model: AlbertPretrainingModel, input_ids: Any, input_mask: Any, seg
         ),
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):
-        input_ids = tf.identity(input_ids)
-    return dict(zip(ENCODER_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+        return {
+            name: tf.identity(value)
+            for name, value in zip(ENCODER_INPUTS, (input_ids, input_mask, segment_ids), strict=True)
+        }
 
 
 def _places(ids: tf.Tensor, wanted: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,0 +1,59 @@
+"""A small vocabulary, a model directory of tiny size, and its SavedModel."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model_directory import save_model_directory
+from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.tokenizer import AlbertTokenizer
+from export.saved_model import SavedModelReport, export_saved_model
+from tests.export.texts import train_tokenizer
+from tests.modeling.small_models import randomize
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> AlbertTokenizer:
+    return train_tokenizer()
+
+
+def tiny_config(tokenizer: AlbertTokenizer, **changes) -> AlbertConfig:
+    """All sizes differ; as wide as H = 48, so that 8 bits say something."""
+    fields = {
+        "vocab_size": tokenizer.vocab_size,
+        "embedding_size": 16,
+        "hidden_size": 48,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 3,
+        "intermediate_size": 80,
+        "max_position_embeddings": 70,
+        "initializer_range": 0.1,
+    }
+    return AlbertConfig(**{**fields, **changes})
+
+
+@pytest.fixture(scope="session")
+def model(tokenizer: AlbertTokenizer) -> AlbertPretrainingModel:
+    """Every weight random, biases and LayerNorm included."""
+    made = AlbertPretrainingModel(tiny_config(tokenizer))
+    randomize(made.named_weights())
+    return made
+
+
+@pytest.fixture(scope="session")
+def directory(
+    tmp_path_factory: pytest.TempPathFactory, model: AlbertPretrainingModel, tokenizer: AlbertTokenizer
+) -> pathlib.Path:
+    """The model directory."""
+    path = tmp_path_factory.mktemp("source") / "model é"
+    save_model_directory(path, model, tokenizer)
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported(directory: pathlib.Path) -> SavedModelReport:
+    """Both SavedModels of the directory."""
+    return export_saved_model(directory, directory.parent / "exported", top_k=7)
