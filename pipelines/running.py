@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -22,7 +23,7 @@ LOCAL_RUNNER = "local"
 
 _POLL_SECONDS = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 5.0
 # The last line of a traceback that a worker sent as text, for the errors that a user can cause.
 _WORKER_ERROR = re.compile(
     r"^(?:pipelines\.documents\.InputError|(?:\w+\.)*(?:BeamIOError|OSError|PermissionError|FileNotFoundError"
@@ -52,6 +53,7 @@ def run(
 
     Raises:
       ValueError, OSError: for a fault that a worker found in the input or while writing.
+      UserError: if a worker process was killed.
     """
     folder = tempfile.mkdtemp(prefix="albert-pipeline-")
     failures: list[BaseException] = []
@@ -64,35 +66,36 @@ def run(
 
     # In a thread, since Beam would answer Ctrl-C only after all work in flight is done.
     thread = threading.Thread(target=work, daemon=True, name="pipeline")
-    try:
-        thread.start()
-        _show_until_done(thread, folder, total, failures)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # tells all workers to stop, if they still run
-        thread.join(_STOP_SECONDS)
+    with _watch_workers(verbose) as lost_worker:
+        try:
+            thread.start()
+            _show_until_done(lambda: lost_worker.is_set() or not thread.is_alive(), folder, total)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # tells all workers to stop, if they still run
+            thread.join(_STOP_SECONDS)
     if failures:
         raise _translated(failures[0]) from failures[0]
+    if lost_worker.is_set():
+        raise _lost_worker()
 
 
-def _show_until_done(thread: threading.Thread, folder: str, total: int, failures: list[BaseException]) -> None:
-    """Returns when `thread` has ended; shows progress from the moment there is some."""
+def _show_until_done(is_done: Callable[[], bool], folder: str, total: int) -> None:
+    """Returns when `is_done`; shows progress from the moment there is some."""
     from pipelines import transforms
 
     # A small input is done in a moment, and a fault in any is found while reading, before there is progress to show. It
     # then stands alone on the terminal.
     if total > _LARGE_BYTES:
         logging.info("reading %.0f MB; progress is shown as soon as examples are built", total / 1e6)
-    while thread.is_alive() and (total < _SMALL_BYTES or not transforms.measure_progress(folder)):
-        thread.join(_POLL_SECONDS)
-    if not thread.is_alive():
+    while not is_done() and (total < _SMALL_BYTES or not transforms.measure_progress(folder)):
+        time.sleep(_POLL_SECONDS)
+    if is_done():
         return
     with door.progress(total=total, description="building examples", unit="bytes") as bar:
-        while thread.is_alive():
-            thread.join(_POLL_SECONDS)
-            done = min(transforms.measure_progress(folder), total)
+        while not is_done():
+            time.sleep(_POLL_SECONDS)
+            done = min(transforms.measure_progress(folder), total)  # a little less: blank lines are not counted
             bar.advance(done - bar.completed)
-        if not failures:
-            bar.advance(total - bar.completed)  # blank lines and line ends were not counted
 
 
 def _run_pipeline(
@@ -145,4 +148,35 @@ def _translated(error: BaseException) -> BaseException:
     found = list(_WORKER_ERROR.finditer(text))
     if found:
         return ValueError(found[-1]["message"])
+    if "Channel closed prematurely" in text or "Worker subprocess exited" in text:
+        return _lost_worker()
     return error
+
+
+def _lost_worker() -> door.UserError:
+    return door.UserError(
+        "a worker process ended before its work was done, perhaps for lack of memory; "
+        "try fewer with --num_workers, or --verbosity=1 for what it says"
+    )
+
+
+@contextlib.contextmanager
+def _watch_workers(verbose: bool) -> Iterator[threading.Event]:
+    """Event that is set when a worker process fails.
+
+    Beam waits for each worker in a thread of its own, which then raises; the run itself may wait for ever.
+    """
+    lost, shown = threading.Event(), threading.excepthook
+
+    def hook(arguments: Any) -> None:
+        is_worker = arguments.thread is not None and arguments.thread.name == "run_worker"
+        if is_worker:
+            lost.set()
+        if verbose or not is_worker:
+            shown(arguments)
+
+    threading.excepthook = hook
+    try:
+        yield lost
+    finally:
+        threading.excepthook = shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import subprocess
 import time
@@ -14,6 +15,8 @@ import sentencepiece
 from albert_tf.tokenizer import AlbertTokenizer
 from tests.pipelines import building
 from tests.pipelines.conftest import make_documents, write_corpus
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc to see the workers")
 
 
 def model_without_mask() -> bytes:
@@ -131,14 +134,8 @@ def wait_for_workers(launcher: int, count: int, seconds: float) -> bool:
     return False
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc to see the workers")
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
-)
-def test_no_worker_outlives_the_command(
-    number: signal.Signals, code: int, tmp_path: Path, tokenizer_folder: Path
-) -> None:
+def start(tmp_path: Path, tokenizer_folder: Path) -> subprocess.Popen[str]:
+    """The door at work for some seconds, with two workers."""
     write_corpus(tmp_path / "big.txt", make_documents(3000, seed=8))
     arguments = (
         f"--input={tmp_path}/big.txt",
@@ -149,7 +146,7 @@ def test_no_worker_outlives_the_command(
         "--dupe_factor=9",
         "--num_workers=2",
     )
-    process = subprocess.Popen(
+    return subprocess.Popen(
         building.command(*arguments),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -157,6 +154,37 @@ def test_no_worker_outlives_the_command(
         env={**building.environment(), "TMPDIR": str(tmp_path)},
         start_new_session=True,
     )
+
+
+@pytest.mark.slow
+@needs_proc
+@pytest.mark.parametrize("delay", [0.1, 5.0])  # while it starts; while it works
+def test_a_killed_worker_ends_the_command_with_one_line(delay: float, tmp_path: Path, tokenizer_folder: Path) -> None:
+    process = start(tmp_path, tokenizer_folder)
+    try:
+        assert wait_for_workers(process.pid, 2, seconds=60)
+        time.sleep(delay)
+        os.kill(worker_processes(process.pid)[0], signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "Traceback" not in errors
+        assert "error: a worker process ended before its work was done" in errors.splitlines()[-1]
+        assert wait_for_workers(process.pid, 0, seconds=10)
+    finally:
+        process.kill()
+        process.communicate()
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.slow
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_no_worker_outlives_the_command(
+    number: signal.Signals, code: int, tmp_path: Path, tokenizer_folder: Path
+) -> None:
+    process = start(tmp_path, tokenizer_folder)
     try:
         assert wait_for_workers(process.pid, 2, seconds=60)
         time.sleep(1.0)
@@ -168,7 +196,7 @@ def test_no_worker_outlives_the_command(
         assert wait_for_workers(process.pid, 0, seconds=10)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     assert not (tmp_path / "out" / "data").exists()
     if number != signal.SIGKILL:  # which leaves no time to tidy up
         assert not list((tmp_path / "out").iterdir())
