@@ -44,7 +44,12 @@ class Checkpoints:
 
     def save(self) -> str:
         """Writes a checkpoint of the present state and returns its path."""
-        path: str = self._manager.save(checkpoint_number=int(self._step.numpy()))
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity(min(verbosity, logging.WARNING))  # TensorFlow logs how long its parts took
+        try:
+            path: str = self._manager.save(checkpoint_number=int(self._step.numpy()))
+        finally:
+            logging.set_verbosity(verbosity)
         return path
 
     def restore(self) -> int:

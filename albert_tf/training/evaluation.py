@@ -131,8 +131,8 @@ class Evaluator:
         own = tf.roll(loss, shift, axis=0)
         sums = {}
         for name, chosen in (("all", used), ("mask", used * tf.cast(shown == self._mask_id, tf.float32))):
-            values = (tf.ones_like(loss), loss, right, unigram, unigram_right)
-            sums[name] = tf.stack([tf.reduce_sum(chosen * value) for value in values])
+            each = (tf.ones_like(loss), loss, right, unigram, unigram_right)
+            sums[name] = tf.stack([tf.reduce_sum(chosen * value) for value in each])
             sums[f"unigram_{name}"] = _difference_sums(unigram, loss, chosen)
             sums[f"permuted_{name}"] = _difference_sums(permuted, own, chosen * tf.roll(chosen, shift, axis=0))
         order, weights = batch[features.SENTENCE_ORDER_LABEL], batch[EXAMPLE_WEIGHT]

@@ -95,7 +95,11 @@ class Pretraining:
         with self._strategy.scope():
             self._model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
             weights = self._model.named_weights()
-            self._optimizer = _make_optimizer(settings)
+            self._schedule = schedules.WarmupPolynomialDecay(
+                settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
+            )
+            optimizer_class = {"lamb": Lamb, "adamw": AdamWeightDecay}[settings.optimizer]
+            self._optimizer = optimizer_class(self._schedule, weight_decay_rate=settings.weight_decay)
             self._optimizer.build(list(weights.values()))
         self._trainer = Trainer(
             self._model,
@@ -199,7 +203,7 @@ class Pretraining:
             bar.advance(count, masked_lm_loss=float(loss), order_loss=float(order_loss))
             if step % settings.log_steps == 0 or step == last:
                 means = dict(zip(METRICS, np.mean(recent, axis=0).astype(float).tolist(), strict=True))
-                rate = float(self._optimizer.learning_rate)
+                rate = float(self._schedule(step - 1))  # of the step just made
                 log.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
                 recent = []
             if self._evaluator is not None and (step % eval_steps == 0 or step == last):
@@ -254,12 +258,3 @@ class Pretraining:
         np.save(written, counts)
         write_whole(path, written.getvalue())
         return counts
-
-
-def _make_optimizer(settings: PretrainingSettings) -> Lamb | AdamWeightDecay:
-    schedule = schedules.WarmupPolynomialDecay(
-        settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
-    )
-    made = {"lamb": Lamb, "adamw": AdamWeightDecay}[settings.optimizer]
-    optimizer: Lamb | AdamWeightDecay = made(schedule, weight_decay_rate=settings.weight_decay)
-    return optimizer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from albert_tf.randomness import mix_numpy
@@ -44,7 +46,7 @@ def make_row(
     sep_id: int,
     mask_id: int,
     excluded_replacement_ids: list[int],
-) -> dict[str, list]:
+) -> dict[str, Any]:
     """All features of one example, and `ngrams`: the positions taken, n-gram by n-gram in the order they were."""
     key = int(mix_numpy(seed, epoch, example))
     swap = int(mix_numpy(key, 1)) & 1
