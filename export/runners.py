@@ -70,7 +70,7 @@ class SavedModelRunner:
         try:
             # The object owns the variables that its signatures read.
             self._model = tf.saved_model.load(path)
-        except (tf.errors.OpError, OSError, RuntimeError, ValueError, KeyError, AttributeError) as error:
+        except (tf.errors.OpError, OSError, RuntimeError, ValueError, LookupError, AttributeError) as error:
             # A damaged file shows in whatever part of TensorFlow trips over it first.
             raise ValueError(f"{path}: the SavedModel is damaged or incomplete: {error}") from error
         self._signatures = self._model.signatures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
 from export.saved_model import SavedModelReport, export_saved_model
 from tests.export.texts import train_tokenizer
-from tests.modeling.small_models import randomize
+from tests.modeling.small_models import SHARING_CASES, randomize
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,14 @@ def tiny_config(tokenizer: AlbertTokenizer, **changes) -> AlbertConfig:
         "initializer_range": 0.1,
     }
     return AlbertConfig(**{**fields, **changes})
+
+
+def sharing_config(tokenizer: AlbertTokenizer, case: str) -> AlbertConfig:
+    """Tiny size with the sharing mode `case` of the model's tests."""
+    changes: dict[str, Any] = dict(SHARING_CASES[case])
+    if "embedding_size" in changes:  # there it is as wide as the layers
+        changes["embedding_size"] = 48
+    return tiny_config(tokenizer, num_hidden_layers=3, **changes)
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ def real_batches(tokenizer: AlbertTokenizer, *, longest: int, count: int = 20, b
     for number, length in enumerate(lengths):
         ids = tokenizer.encode(" ".join(words[place : place + length]))  # one piece a word at least
         place += length
-        if number % 3 == 2:
+        if number % 3 == 2 and length >= 5:
             rows.append(tokenizer.encode_pair(ids, tokenizer.encode(" ".join(words[place : place + length])), length))
             place += length
         else:
