@@ -25,6 +25,7 @@ from albert_tf import door
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
 from albert_tf.training import settings as settings_module
+from albert_tf.training.inputs import read_inputs
 
 with door.group("Files"):
     flags.DEFINE_string("data_dir", None, "Data directory to train on, from pipelines.build_pretraining_data.")
@@ -131,14 +132,21 @@ def main() -> None:
         logging.info("the run is finished: %s (%d steps)", model_path, settings.num_train_steps)
         return
 
+    inputs = read_inputs(settings)
+
     from albert_tf.training.loop import DivergedError
     from albert_tf.training.pretraining import Pretraining
 
-    run = Pretraining(settings, door.progress)
+    run = Pretraining(settings, door.progress, inputs=inputs)
     fingerprint = settings_module.to_json(settings.fingerprint(data.digest))
+    is_new = not _has_content(settings.output_dir)
     door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
     try:
         figures = run.run()
+    except ValueError:
+        if is_new and not run.has_checkpoint:
+            run.remove_output()  # bad input, found while reading: nothing is left of it
+        raise
     except DivergedError as error:
         raise door.UserError(
             f"{settings.output_dir}: {error}; the newest checkpoint is from before. Try a lower --learning_rate, a "

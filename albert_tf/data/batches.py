@@ -110,7 +110,9 @@ def parse_batch(
         fits &= tf.equal(tf.cast(parsed[name].row_lengths(), tf.int32), total)
     in_vocabulary = parsed[features.SEGMENT_TOKENS].to_tensor(0, shape=[None, S - 3])
     fits &= tf.reduce_all((in_vocabulary >= 0) & (in_vocabulary < data.vocab_size), axis=1)
-    with tf.control_dependencies([_check(fits, examples, "lengths or ids do not fit each other or dataset.json")]):
+    with tf.control_dependencies(
+        [_check(fits, data.path, examples, "lengths or ids do not fit each other or dataset.json")]
+    ):
         tokens = tf.cast(in_vocabulary, tf.int32)  # [B, S - 3]
     word_starts = tf.cast(parsed[features.WORD_STARTS].to_tensor(0, shape=[None, S - 3]), tf.int32)
     return masking.make_batch(
@@ -135,7 +137,7 @@ def _parse_static(records: tf.Tensor, data: DataDirectory, examples: tf.Tensor) 
     ids, positions = parsed[features.INPUT_IDS], parsed[features.MASKED_LM_POSITIONS]
     fits = tf.reduce_all((ids >= 0) & (ids < data.vocab_size), axis=1)
     fits &= tf.reduce_all((positions >= 0) & (positions < data.max_seq_length), axis=1)
-    with tf.control_dependencies([_check(fits, examples, "ids or positions do not fit dataset.json")]):
+    with tf.control_dependencies([_check(fits, data.path, examples, "ids or positions do not fit dataset.json")]):
         batch = {
             name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32) for name, value in parsed.items()
         }
@@ -143,25 +145,32 @@ def _parse_static(records: tf.Tensor, data: DataDirectory, examples: tf.Tensor) 
     return batch
 
 
-def _check(fits: tf.Tensor, examples: tf.Tensor, message: str) -> tf.Operation:
-    """Fails for the first example [B] that does not fit."""
+def _check(fits: tf.Tensor, path: str, examples: tf.Tensor, message: str) -> tf.Operation:
+    """Fails for the first example [B] of a data directory that does not fit."""
     first = tf.gather(examples, tf.argmax(~fits))
-    return tf.debugging.Assert(tf.reduce_all(fits), ["example", first, message], summarize=1)
+    return tf.debugging.Assert(tf.reduce_all(fits), [path, first, message], summarize=1)
 
 
-def explain(error: tf.errors.OpError, data: DataDirectory) -> ValueError | None:
-    """What a reading error says to a user: file, record, what is wrong. None where the error is no reading error."""
+def explain(error: tf.errors.OpError, *directories: DataDirectory) -> ValueError | None:
+    """What a reading error says to a user: file, record, what is wrong. None where the error is no reading error.
+
+    Args:
+      error: raised while batches of `directories` were used.
+      directories: training data, and held-out data if there is any.
+    """
     message = error.message or ""
+    by_path = {data.path: data for data in directories}
     if isinstance(error, tf.errors.DataLossError):
-        for shard in data.shards:
+        for shard in (shard for data in directories for shard in data.shards):
             if (found := damage(shard)) is not None:
                 return ValueError(f"{found}; build the shards again")
-        return ValueError(f"{data.path}: damaged shard: {message.splitlines()[0]}")
+        return ValueError(f"{directories[0].path}: damaged shard: {message.splitlines()[0]}")
     if match := re.search(r"assertion failed: ((?:\[[^\]]*\] ?)+)", message):
         parts = re.findall(r"\[([^\]]*)\]", match[1])
-        if parts[0] == "example":
-            return ValueError(f"{data.locate(int(parts[1]))}: {parts[2]}")
+        if parts[0] in by_path:
+            return ValueError(f"{by_path[parts[0]].locate(int(parts[1]))}: {parts[2]}")
         return ValueError(" ".join(parts))
     if match := re.search(r"(Key|Feature): (\w+)[^.\n]*", message):
-        return ValueError(f"{data.path}: a record does not hold what {DATASET_FILE} says: {match[0].rstrip()}")
+        paths = " or ".join(by_path)
+        return ValueError(f"{paths}: a record does not hold what {DATASET_FILE} says: {match[0].rstrip()}")
     return None

@@ -42,6 +42,12 @@ class Checkpoints:
             self._checkpoint, directory, max_to_keep=keep, checkpoint_name="step"
         )
 
+    @property
+    def newest(self) -> str | None:
+        """Path of the newest checkpoint."""
+        path: str | None = self._manager.latest_checkpoint
+        return path
+
     def save(self) -> str:
         """Writes a checkpoint of the present state and returns its path."""
         verbosity = logging.get_verbosity()
@@ -58,7 +64,7 @@ class Checkpoints:
         Raises:
           ValueError: if the newest checkpoint does not fit the model or cannot be read.
         """
-        path = self._manager.latest_checkpoint
+        path = self.newest
         if path is None:
             return 0
         try:

@@ -24,15 +24,14 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.data import batches
-from albert_tf.data.manifest import DataDirectory, read_data_directory
 from albert_tf.data.reading import Order
 from albert_tf.files import write_whole
-from albert_tf.model_directory import load_tokenizer, save_model_directory
+from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.training import evaluation, schedules, strategies
 from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, Trainer
 from albert_tf.training.metrics_log import MetricsLog
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
@@ -42,47 +41,26 @@ from albert_tf.training.settings import PretrainingSettings
 _STEPS_PER_CALL = 10
 
 
-def check_data(settings: PretrainingSettings) -> tuple[DataDirectory, DataDirectory | None, AlbertTokenizer]:
-    """Training data, held-out data and tokenizer, checked against each other and the model.
-
-    Raises:
-      ValueError: naming file, key and values of what does not fit.
-      FileNotFoundError: if something is missing.
-    """
-    data = read_data_directory(settings.data_dir)
-    tokenizer = load_tokenizer(settings.data_dir)
-    source = os.path.join(settings.data_dir, "dataset.json")
-    if tokenizer.digest != data.tokenizer_digest:
-        raise ValueError(
-            f"{source}: made with the tokenizer {data.tokenizer_digest}, but the files beside it are {tokenizer.digest}"
-        )
-    config = settings.config
-    if config.vocab_size != data.vocab_size:
-        raise ValueError(f"{source}: vocab_size must be that of the model, {config.vocab_size}, got {data.vocab_size}")
-    held_out = read_data_directory(settings.eval_data_dir) if settings.eval_data_dir else None
-    if held_out is not None:
-        data.check_fits(held_out)
-    for directory in filter(None, (data, held_out)):
-        if directory.max_seq_length > config.max_position_embeddings:
-            raise ValueError(
-                f"{directory.path}: max_seq_length must be at most the model's max_position_embeddings, "
-                f"{config.max_position_embeddings}, got {directory.max_seq_length}"
-            )
-    return data, held_out, tokenizer
-
-
 class Pretraining:
     """One run: builds what it needs, restores the newest checkpoint, trains the rest, writes the model directory.
 
     Args:
       settings: of the run.
       progress: makes the progress display, as `albert_tf.progress.progress`.
+      inputs: what `read_inputs(settings)` returned, where it was called before.
     """
 
-    def __init__(self, settings: PretrainingSettings, progress: Callable[..., AbstractContextManager[Any]]) -> None:
+    def __init__(
+        self,
+        settings: PretrainingSettings,
+        progress: Callable[..., AbstractContextManager[Any]],
+        *,
+        inputs: Inputs | None = None,
+    ) -> None:
         self.settings = settings
         self._progress = progress
-        self._data, self._held_out, self._tokenizer = check_data(settings)
+        inputs = inputs or read_inputs(settings)
+        self._data, self._held_out, self._tokenizer = inputs.data, inputs.held_out, inputs.tokenizer
         self._strategy = strategies.make_strategy(settings.strategy, num_devices=settings.num_devices, tpu=settings.tpu)
         replicas = self._strategy.num_replicas_in_sync
         if settings.train_batch_size % replicas:
@@ -125,6 +103,15 @@ class Pretraining:
         )
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether the run's folder holds a checkpoint to go on from."""
+        return self._checkpoints.newest is not None
+
+    def remove_output(self) -> None:
+        """Removes the run's folder."""
+        tf.io.gfile.rmtree(self.settings.output_dir)
+
+    @property
     def _form(self) -> Form:
         is_tpu = isinstance(self._strategy, tf.distribute.TPUStrategy)
         skips = self.settings.skip_padding == "yes" or (self.settings.skip_padding == "auto" and not is_tpu)
@@ -153,7 +140,7 @@ class Pretraining:
             elif self._evaluator is not None:
                 figures = self._evaluate(settings.num_train_steps, log)
         except tf.errors.OpError as error:
-            explained = batches.explain(error, self._data)
+            explained = batches.explain(error, *filter(None, (self._data, self._held_out)))
             if explained is None:
                 raise
             raise explained from error

@@ -34,7 +34,7 @@ def run(
             m[name] = 0.9 * m[name] + 0.1 * g
             v[name] = 0.999 * v[name] + 0.001 * g**2
             update = m[name] / (np.sqrt(v[name]) + 1e-6)
-            ratio = np.float64(1.0)
+            ratio: np.floating = np.float64(1.0)
             if name not in excluded:
                 update = update + decay * weights[name]
                 weight_norm, update_norm = np.linalg.norm(weights[name]), np.linalg.norm(update)

@@ -18,7 +18,7 @@ def test_two_replicas_equal_one_device(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["replicas"] == 2
-    for name, tolerance in (("float64 Lamb", 1e-9), ("float64 AdamWeightDecay", 1e-9), ("float32 Lamb", 1e-4)):
+    for name, tolerance in (("float64 Lamb", 1e-9), ("float32 AdamWeightDecay", 1e-4)):
         assert found[name]["weights"] < tolerance, name
         assert found[name]["metrics"] < max(tolerance, 1e-5), name  # accuracies are summed in float32
         assert min(found[name]["norms"]) > 0.3, name  # each step was clipped

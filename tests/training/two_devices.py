@@ -60,19 +60,16 @@ def main(directory: str) -> None:
         toy.write_directory(pathlib.Path(directory), [rows[:7], rows[7:]], max_seq_length=20, max_predictions_per_seq=3)
     )
     result: dict[str, Any] = {"replicas": mirrored.num_replicas_in_sync}
-    for floatx, classes in (
-        ("float64", (optimizers.Lamb, optimizers.AdamWeightDecay)),
-        ("float32", (optimizers.Lamb,)),
-    ):
+    pairs = (("float64", optimizers.Lamb), ("float32", optimizers.AdamWeightDecay))
+    for floatx, optimizer_class in pairs:
         keras.config.set_floatx(floatx)
-        for optimizer_class in classes:
-            (expected, alone), (found, together) = (train(s, data, optimizer_class) for s in (one, mirrored))
-            moved = [np.abs(v.numpy() - w.numpy()).max() for v, w in zip(*_weights(expected, found), strict=True)]
-            result[f"{floatx} {optimizer_class.__name__}"] = {
-                "weights": float(max(moved)),
-                "metrics": float(np.abs(alone - together).max()),
-                "norms": alone[:, -1].tolist(),
-            }
+        (expected, alone), (found, together) = (train(s, data, optimizer_class) for s in (one, mirrored))
+        moved = [np.abs(v.numpy() - w.numpy()).max() for v, w in zip(*_weights(expected, found), strict=True)]
+        result[f"{floatx} {optimizer_class.__name__}"] = {
+            "weights": float(max(moved)),
+            "metrics": float(np.abs(alone - together).max()),
+            "norms": alone[:, -1].tolist(),
+        }
     counts = evaluation.count_labels(data)
     figures = [
         evaluation.Evaluator(model, strategy, data, counts, batch_size=BATCH).run()

@@ -1,0 +1,49 @@
+"""What a pretraining run reads, checked against each other and the model before TensorFlow is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from albert_tf.data.manifest import DATASET_FILE, DataDirectory, read_data_directory
+from albert_tf.model_directory import load_tokenizer
+from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.training.settings import PretrainingSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Training data, held-out data if any, and the tokenizer of both."""
+
+    data: DataDirectory
+    held_out: DataDirectory | None
+    tokenizer: AlbertTokenizer
+
+
+def read_inputs(settings: PretrainingSettings) -> Inputs:
+    """Inputs of a run.
+
+    Raises:
+      ValueError: naming file, key and values of what does not fit.
+      FileNotFoundError: if something is missing.
+    """
+    data = read_data_directory(settings.data_dir)
+    tokenizer = load_tokenizer(settings.data_dir)
+    source = os.path.join(settings.data_dir, DATASET_FILE)
+    if tokenizer.digest != data.tokenizer_digest:
+        raise ValueError(
+            f"{source}: made with the tokenizer {data.tokenizer_digest}, but the files beside it are {tokenizer.digest}"
+        )
+    config = settings.config
+    if config.vocab_size != data.vocab_size:
+        raise ValueError(f"{source}: vocab_size must be that of the model, {config.vocab_size}, got {data.vocab_size}")
+    held_out = read_data_directory(settings.eval_data_dir) if settings.eval_data_dir else None
+    if held_out is not None:
+        data.check_fits(held_out)
+    for directory in filter(None, (data, held_out)):
+        if directory.max_seq_length > config.max_position_embeddings:
+            raise ValueError(
+                f"{os.path.join(directory.path, DATASET_FILE)}: max_seq_length must be at most the model's "
+                f"max_position_embeddings, {config.max_position_embeddings}, got {directory.max_seq_length}"
+            )
+    return Inputs(data=data, held_out=held_out, tokenizer=tokenizer)
