@@ -11,6 +11,7 @@ tokenizer stays outside. Before the file appears it is loaded again and compared
                   masked_lm      masked_lm_logits at masked_lm_positions
                   sentence_order sentence_order_logits
                   pretraining    both heads
+                  all            everything
 
 Example:
   python -m export.tflite --model=runs/small/model --output=small_int8.tflite --quantization=int8
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from export.parity import Agreement, Batch, Bound
 
 Quantization = Literal["float32", "float16", "int8"]
-Head = Literal["encoder", "masked_lm", "sentence_order", "pretraining"]
+Head = Literal["encoder", "masked_lm", "sentence_order", "pretraining", "all"]
 QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
 HEADS: tuple[Head, ...] = get_args(Head)
 SIGNATURE = "serving_default"
@@ -171,20 +172,18 @@ def _function(model: AlbertPretrainingModel, head: Head) -> Any:
     # Where layers have weights of their own there is nothing to go round.
     form: Form = "loop" if model.config.parameter_sharing == "all" else "unrolled"
     names: Sequence[str] = ENCODER_INPUTS
-    if head in ("masked_lm", "pretraining"):
+    if head in ("masked_lm", "pretraining", "all"):
         names = (*ENCODER_INPUTS, features.MASKED_LM_POSITIONS)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name=name) for name in names], autograph=False)
     def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs = dict(zip(names, values, strict=True))
         encoded = model.encoder.encode(inputs, form=form)
-        if head == "encoder":
-            return encoded
-        outputs = {}
+        outputs = encoded if head in ("encoder", "all") else {}
         if features.MASKED_LM_POSITIONS in inputs:
             positions = inputs[features.MASKED_LM_POSITIONS]
             outputs["masked_lm_logits"] = model.masked_lm_head(encoded["sequence_output"], positions)
-        if head in ("sentence_order", "pretraining"):
+        if head in ("sentence_order", "pretraining", "all"):
             outputs["sentence_order_logits"] = model.sentence_order_head(encoded["pooled_output"])
         return outputs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -38,7 +38,7 @@ def tiny_config(tokenizer: AlbertTokenizer, **changes) -> AlbertConfig:
 
 def sharing_config(tokenizer: AlbertTokenizer, case: str) -> AlbertConfig:
     """Tiny size with the sharing mode `case` of the model's tests."""
-    changes: dict[str, Any] = dict(SHARING_CASES[case])
+    changes = cast("dict[str, Any]", SHARING_CASES[case]).copy()
     if "embedding_size" in changes:  # there it is as wide as the layers
         changes["embedding_size"] = 48
     return tiny_config(tokenizer, num_hidden_layers=3, **changes)

@@ -66,8 +66,8 @@ def train_tokenizer() -> AlbertTokenizer:
     return AlbertTokenizer(model.getvalue())
 
 
-def real_batches(tokenizer: AlbertTokenizer, *, longest: int, count: int = 20, batch_size: int = 4) -> list[Batch]:
-    """`count` real texts of 3 to `longest` tokens, every third a pair, in batches that mix short and long ones."""
+def real_batches(tokenizer: AlbertTokenizer, *, longest: int, count: int = 20) -> list[Batch]:
+    """`count` real texts of 3 to `longest` tokens, every third a pair, in batches of a short and a long one."""
     if has_reference_data():
         path = REFERENCE_DATA / "data" / "corpora" / "Middlemarch_145.txt"
         text = path.read_text(encoding="utf-8")[50_000:150_000]
@@ -87,8 +87,7 @@ def real_batches(tokenizer: AlbertTokenizer, *, longest: int, count: int = 20, b
         else:
             rows.append(tokenizer.encode_pair(ids, None, length))
         assert sum(rows[-1][1]) == length
-    step = count // batch_size
-    return [make_batch(rows[start::step], predictions=2) for start in range(step)]
+    return [make_batch([rows[number], rows[-1 - number]], predictions=2) for number in range(count // 2)]
 
 
 def ids_outputs(signatures: Any, batch: Batch) -> dict[str, np.ndarray]:

@@ -1,0 +1,55 @@
+"""Mistakes at the exporters' doors: one line, the right exit code, and nothing left behind."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize(
+    ("door", "arguments", "code", "message"),
+    [
+        ("saved_model", ["--model=nowhere", "--output_dir={out}/a"], 1, "nowhere/albert_config.json: No such file"),
+        ("saved_model", ["--model={model}", "--output_dir={out}"], 1, "has content already"),
+        ("saved_model", ["--model={model}", "--output_dir={out}/a", "--max_seq_length=71"], 1, "in [5, 70]"),
+        ("saved_model", ["--model={model}", "--output_dir={out}/a", "--max_seq_length=4"], 2, "max_seq_length"),
+        ("saved_model", ["--model={model}"], 2, "missing --output_dir"),
+        ("saved_model", ["--model={model}", "--output={out}/a"], 2, "did you mean --output_dir?"),
+        ("tflite", ["--model=nowhere", "--output={out}/a.tflite"], 1, "nowhere/albert_config.json: No such file"),
+        ("tflite", ["--model={model}", "--output={out}/notes"], 1, "exists; name another file or pass --overwrite"),
+        ("tflite", ["--model={model}", "--output={out}/a.tflite", "--quantization=int4"], 2, "quantization"),
+        ("tflite", ["--output={out}/a.tflite"], 2, "missing --model"),
+    ],
+)
+def test_mistakes_get_one_line(
+    directory: pathlib.Path, tmp_path: pathlib.Path, door: str, arguments: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "notes").write_text("mine")
+    command = [sys.executable, "-m", f"export.{door}", *(a.format(model=directory, out=tmp_path) for a in arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"export.{door}: error: ")
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
+@pytest.mark.slow
+def test_damaged_weights(directory: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    for path in directory.iterdir():
+        content = path.read_bytes()
+        (model / path.name).write_bytes(content[:-7] if path.suffix == ".safetensors" else content)
+    command = [sys.executable, "-m", "export.tflite", f"--model={model}", f"--output={tmp_path / 'a.tflite'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "model.safetensors: not a safetensors file, or a damaged one" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
