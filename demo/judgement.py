@@ -104,26 +104,27 @@ class Judgement:
 
 
 def permute_contexts(batch: Mapping[str, tf.Tensor], mask_id: int) -> dict[str, tf.Tensor]:
-    """Batch with each row's context taken from the row half a batch away, all else as it was.
+    """Batch with each row's context taken from the row half a batch away.
 
     Args:
       batch: features of an evaluation batch.
       mask_id: id of [MASK].
 
     Returns:
-      The batch with other `input_ids`, `input_mask` and `segment_ids`, int32 [B, S]: where a row predicts and shows
-      [MASK] it still does, all its other positions are another row's.
+      The batch with other `input_ids`, `input_mask` and `segment_ids`, int32 [B, S]: the positions where a row predicts
+      and shows [MASK] stay, all others are another row's. `masked_lm_weights` are 0 for the other predictions, since
+      the other row may happen to show its [MASK] there.
     """
-    ids = batch[features.INPUT_IDS]
+    ids, positions = batch[features.INPUT_IDS], batch[features.MASKED_LM_POSITIONS]
     B, S = ids.shape
-    columns = tf.where(batch[features.MASKED_LM_WEIGHTS] > 0, batch[features.MASKED_LM_POSITIONS], S)
-    predicted = tf.reduce_max(tf.one_hot(columns, S), axis=1) > 0  # [B, S]
-    keeps = predicted & (ids == mask_id)
+    shown = tf.gather(ids, positions, batch_dims=1)  # [B, P]
+    counts = (batch[features.MASKED_LM_WEIGHTS] > 0) & (shown == mask_id)
+    stays = tf.reduce_max(tf.one_hot(tf.where(counts, positions, S), S), axis=1) > 0  # [B, S]
     changed = {
-        name: tf.where(keeps, batch[name], tf.roll(batch[name], B // 2, axis=0))
+        name: tf.where(stays, batch[name], tf.roll(batch[name], B // 2, axis=0))
         for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     }
-    return {**batch, **changed}
+    return {**batch, **changed, features.MASKED_LM_WEIGHTS: tf.cast(counts, tf.float32)}
 
 
 class PermutedEvaluator(Evaluator):

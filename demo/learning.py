@@ -100,7 +100,7 @@ def top_candidates(logits: np.ndarray, tokenizer: Any, count: int = CANDIDATES) 
     probabilities /= probabilities.sum()
     best = np.argsort(-probabilities, kind="stable")[:count]
     return [
-        {"piece": tokenizer.id_to_piece(int(one)).removeprefix("▁"), "probability": float(probabilities[one])}
+        {"piece": tokenizer.id_to_piece(int(one)).removeprefix("▁") or "▁", "probability": float(probabilities[one])}
         for one in best
     ]
 

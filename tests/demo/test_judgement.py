@@ -16,16 +16,16 @@ MASK = 4
 
 
 def make_batch() -> dict[str, tf.Tensor]:
-    """B=4, S=7, P=2. Row 0 shows one [MASK] and one piece, row 1 two [MASK]s; row 3 only fills up."""
+    """B=4, S=7, P=2. Row 0 shows one [MASK] and one piece, row 2 a [MASK] at the place of that; row 3 only fills up."""
     int32 = {
-        "input_ids": [[2, 10, 4, 3, 12, 3, 0], [2, 4, 3, 4, 3, 0, 0], [2, 20, 21, 3, 22, 4, 3], [2, 8, 3, 9, 3, 0, 0]],
+        "input_ids": [[2, 10, 4, 3, 12, 3, 0], [2, 4, 3, 4, 3, 0, 0], [2, 20, 21, 3, 4, 4, 3], [2, 8, 3, 9, 3, 0, 0]],
         "input_mask": [[1] * 6 + [0], [1] * 5 + [0] * 2, [1] * 7, [1] * 5 + [0] * 2],
         "segment_ids": [[0] * 4 + [1, 1, 0], [0, 0, 0, 1, 1, 0, 0], [0] * 4 + [1] * 3, [0, 0, 0, 1, 1, 0, 0]],
-        "masked_lm_positions": [[2, 4], [1, 3], [5, 0], [1, 0]],
-        "masked_lm_ids": [[5, 12], [6, 5], [7, 0], [8, 0]],
+        "masked_lm_positions": [[2, 4], [1, 3], [4, 5], [1, 0]],
+        "masked_lm_ids": [[5, 12], [6, 5], [22, 7], [8, 0]],
         "sentence_order_label": [1, 0, 0, 1],
     }
-    float32 = {"masked_lm_weights": [[1, 1], [1, 1], [1, 0], [0, 0]], "example_weight": [1, 1, 1, 0]}
+    float32 = {"masked_lm_weights": [[1, 1], [1, 1], [1, 1], [0, 0]], "example_weight": [1, 1, 1, 0]}
     return {name: tf.constant(value, tf.int32) for name, value in int32.items()} | {
         name: tf.constant(value, tf.float32) for name, value in float32.items()
     }
@@ -35,9 +35,9 @@ def test_permuted_contexts_come_from_other_rows_and_keep_the_masks() -> None:
     batch = make_batch()
     permuted = judgement.permute_contexts(batch, MASK)
     assert permuted["input_ids"].numpy().tolist() == [
-        [2, 20, 4, 3, 22, 4, 3],
+        [2, 20, 4, 3, 4, 4, 3],
         [2, 4, 3, 4, 3, 0, 0],
-        [2, 10, 4, 3, 12, 4, 0],
+        [2, 10, 4, 3, 4, 4, 0],
         [2, 4, 3, 4, 3, 0, 0],
     ]
     assert permuted["segment_ids"].numpy().tolist() == [
@@ -48,7 +48,8 @@ def test_permuted_contexts_come_from_other_rows_and_keep_the_masks() -> None:
     ]
     # Position 5 of row 2 is a [MASK] that stays, so it counts although the other row has its padding behind it.
     assert permuted["input_mask"].numpy().tolist() == [[1] * 7, [1] * 5 + [0] * 2, [1] * 6 + [0], [1] * 5 + [0] * 2]
-    for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "sentence_order_label"):
+    assert permuted["masked_lm_weights"].numpy().tolist() == [[1, 0], [1, 1], [1, 1], [0, 0]]
+    for name in ("masked_lm_positions", "masked_lm_ids", "sentence_order_label"):
         np.testing.assert_array_equal(permuted[name], batch[name])
 
 
@@ -74,7 +75,7 @@ def test_permuted_evaluator_scores_the_same_positions_with_other_contexts() -> N
     changed = evaluators[0].replica_sums(judgement.permute_contexts(batch, MASK))["mask"].numpy()
     # The same computation on the same numbers.
     np.testing.assert_array_equal(permuted, changed)
-    assert own[0] == permuted[0] == 4  # positions that show [MASK] and count
+    assert own[0] == permuted[0] == 5  # positions that show [MASK] and count
     assert own[3] == permuted[3]  # what the frequencies cost there
     assert abs(own[1] - permuted[1]) > 0.01
 
