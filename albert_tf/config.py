@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from albert_tf.json_object import parse_object
+
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 PARAMETER_SHARING: tuple[ParameterSharing, ...] = ("all", "attention", "ffn", "none")
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_exact", "relu", "tanh", "linear")
@@ -159,18 +161,13 @@ class AlbertConfig:
         return cls(**{key: value for key, value in values.items() if key in fields})
 
     @classmethod
-    def from_json(cls, text: str, *, source: str = "albert_config.json") -> Self:
+    def from_json(cls, text: str | bytes, *, source: str = "albert_config.json") -> Self:
         """Config from the text of an `albert_config.json`; `source` is named in errors.
 
         Raises:
           ValueError: if the text is not a JSON object with known keys and valid values.
         """
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"{source}: must hold a JSON object, got {type(values).__name__}")
+        values = parse_object(text, source=source)
         try:
             return cls.from_dict(values)
         except ValueError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import is_remote, whole_directory
+from albert_tf.json_object import parse_object
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> AlbertTokenizer:
       ValueError: if a file is damaged.
     """
     config_path = os.path.join(path, TOKENIZER_CONFIG_FILE)
-    config = TokenizerConfig.from_json(_read(config_path).decode("utf-8", "replace"), source=config_path)
+    config = TokenizerConfig.from_json(_read(config_path), source=config_path)
     vocabulary_path = os.path.join(path, VOCABULARY_FILE)
     try:
         return AlbertTokenizer(_read(vocabulary_path), config=config)
@@ -121,18 +122,17 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig:
       ValueError: if the file is no valid configuration.
     """
     config_path = os.path.join(path, CONFIG_FILE)
-    return AlbertConfig.from_json(_read(config_path).decode("utf-8", "replace"), source=config_path)
+    return AlbertConfig.from_json(_read(config_path), source=config_path)
 
 
 def read_training(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Content of `training.json`; empty where the directory has none."""
     training_path = os.path.join(path, TRAINING_FILE)
     try:
-        return dict(json.loads(_read(training_path)))
+        content = _read(training_path)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise ValueError(f"{training_path}: not a JSON object: {error}") from error
+    return parse_object(content, source=training_path)
 
 
 def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str, np.ndarray], *, source: str) -> None:

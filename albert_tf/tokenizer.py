@@ -19,6 +19,8 @@ from typing import Any, Self
 
 import sentencepiece
 
+from albert_tf.json_object import parse_object
+
 PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE, MASK_PIECE = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
 WORD_BOUNDARY = "\u2581"  # SentencePiece writes a space so
 
@@ -61,18 +63,13 @@ class TokenizerConfig:
         return cls(**values)
 
     @classmethod
-    def from_json(cls, text: str, *, source: str = "tokenizer_config.json") -> Self:
+    def from_json(cls, text: str | bytes, *, source: str = "tokenizer_config.json") -> Self:
         """Config from the text of a `tokenizer_config.json`; `source` is named in errors.
 
         Raises:
           ValueError: if the text is not a JSON object with known keys and valid values.
         """
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}") from error
-        if not isinstance(values, dict):
-            raise ValueError(f"{source}: must hold a JSON object, got {type(values).__name__}")
+        values = parse_object(text, source=source)
         try:
             return cls.from_dict(values)
         except ValueError as error:

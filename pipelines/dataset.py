@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import features
+from albert_tf.json_object import parse_object
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import files
 from pipelines.examples import ExampleSettings
@@ -83,11 +84,9 @@ def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> 
       ValueError: naming the first setting that differs.
     """
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON; name another output_dir") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{source}: must hold a JSON object; name another output_dir")
+        found = parse_object(text, source=source)
+    except ValueError as error:
+        raise ValueError(f"{error}; name another output_dir") from error
     old, new = _flatten({k: v for k, v in found.items() if k not in _RESULTS}), _flatten(settings)
     for name in [*new, *old]:
         if old.get(name) != new.get(name):

@@ -23,7 +23,10 @@ from tests.conftest import ROOT
 PACKAGES = ("albert_tf", "pipelines", "export", "demo")
 TENSORFLOW = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 # Modules at the bottom: they know no others of the project but each other.
-BASE = {f"albert_tf.{name}" for name in ("config", "features", "files", "progress", "randomness", "tokenizer")}
+BASE = {
+    f"albert_tf.{name}"
+    for name in ("config", "features", "files", "json_object", "progress", "randomness", "tokenizer")
+}
 
 
 @functools.cache

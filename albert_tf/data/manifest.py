@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import struct
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from albert_tf import features
 from albert_tf.files import is_remote
+from albert_tf.json_object import parse_object
 
 DATASET_FILE = "dataset.json"
 _FORMAT = "albert_tf pretraining data"
@@ -101,12 +101,9 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
     if not _exists(path):
         raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
     content = _read(source)
-    try:
-        values = json.loads(content)
-    except ValueError as error:
-        raise ValueError(f"{source}: not valid JSON: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != _FORMAT:
-        raise ValueError(f'{source}: format must be "{_FORMAT}", got {dict(values or {}).get("format")!r}')
+    values = parse_object(content, source=source)
+    if values.get("format") != _FORMAT:
+        raise ValueError(f'{source}: format must be "{_FORMAT}", got {values.get("format")!r}')
     if values.get("contract_version") != features.RECORD_CONTRACT_VERSION:
         raise ValueError(
             f"{source}: contract_version must be {features.RECORD_CONTRACT_VERSION}, got "

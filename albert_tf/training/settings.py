@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
+from albert_tf.json_object import parse_object
 
 OPTIMIZERS = ("lamb", "adamw")
 STRATEGIES = ("auto", "cpu", "mirrored", "multi_worker", "tpu")
@@ -138,9 +139,9 @@ def check_same_run(text: str, fingerprint: Mapping[str, Any], source: str) -> No
       ValueError: naming every setting that differs.
     """
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON; name another output_dir") from error
+        found = parse_object(text, source=source)
+    except ValueError as error:
+        raise ValueError(f"{error}; name another output_dir") from error
     different = [
         f"{name} = {found.get(name)!r} there, {fingerprint.get(name)!r} asked for"
         for name in dict.fromkeys([*fingerprint, *found])

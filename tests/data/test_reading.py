@@ -108,7 +108,8 @@ def test_evaluation_takes_each_example_once_with_the_same_masks(directory: pathl
     assert not found[-1]["masked_lm_weights"][-2:].any()
     few = list(batches.evaluation_batches(data, batch_size=9, max_examples=7).as_numpy_iterator())
     assert [b["example_weight"].sum() for b in few] == [7.0]
-    np.testing.assert_array_equal(np.concatenate([b["input_ids"] for b in found])[:9], few[0]["input_ids"])
+    # rows 7 and 8 of the second only fill it up
+    np.testing.assert_array_equal(np.concatenate([b["input_ids"] for b in found])[:7], few[0]["input_ids"][:7])
 
 
 def test_static_records_come_as_they_are(tmp_path: pathlib.Path) -> None:
