@@ -38,18 +38,3 @@ def test_mistakes_get_one_line(
     assert message in done.stderr
     assert done.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
-
-
-@pytest.mark.slow
-def test_damaged_weights(directory: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    for path in directory.iterdir():
-        content = path.read_bytes()
-        (model / path.name).write_bytes(content[:-7] if path.suffix == ".safetensors" else content)
-    command = [sys.executable, "-m", "export.tflite", f"--model={model}", f"--output={tmp_path / 'a.tflite'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "model.safetensors: not a safetensors file, or a damaged one" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]

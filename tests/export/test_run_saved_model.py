@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
 from export import runners, tflite
 from export.run_saved_model import ask
@@ -101,7 +102,7 @@ def test_damaged_saved_model_is_refused(exported: SavedModelReport, tmp_path: pa
 
 
 def test_file_of_another_vocabulary_or_head_is_refused(
-    tflite_file: pathlib.Path, tokenizer: AlbertTokenizer, directory: pathlib.Path
+    tflite_file: pathlib.Path, tokenizer: AlbertTokenizer, model: AlbertPretrainingModel
 ) -> None:
     class Larger(AlbertTokenizer):
         def __init__(self) -> None:
@@ -110,10 +111,9 @@ def test_file_of_another_vocabulary_or_head_is_refused(
 
     with pytest.raises(ValueError, match=f"made for {tokenizer.vocab_size} pieces, the tokenizer has"):
         runners.TFLiteRunner(tflite_file.read_bytes(), Larger(), max_seq_length=70)
-    encoder_alone = directory.parent / "encoder.tflite"
-    tflite.export_tflite(directory, encoder_alone, quantization="float32", head="encoder")
+    encoder_alone = tflite.convert(model, quantization="float32", head="encoder")
     with pytest.raises(ValueError, match="has no masked_lm_logits; export it with --head=pretraining"):
-        runners.load_tflite_runner(encoder_alone, directory)
+        runners.TFLiteRunner(encoder_alone, tokenizer, max_seq_length=70)
 
 
 def test_door_prints_tables_or_json(tflite_file: pathlib.Path, directory: pathlib.Path) -> None:

@@ -17,9 +17,8 @@ from export import parity, saved_model, serving_module
 from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
 from export.marked_text import MarkedTextEncoder
 from export.saved_model import SavedModelReport, export_saved_model, save, variables_bytes
-from tests.export.conftest import sharing_config
+from tests.export.conftest import sharing_config, spread_weights
 from tests.export.texts import ODD_TEXTS, ids_outputs, real_batches
-from tests.modeling.small_models import randomize
 
 # Sums in another order: padding is left out, and products run over other shapes.
 BOUND = parity.Bound(relative=1e-5)
@@ -40,7 +39,7 @@ def padded(rows: list[list[int]]) -> np.ndarray:
 @pytest.mark.parametrize("case", ["attention", "ffn", "none", "two_groups", "inner_blocks", "no_projection"])
 def test_every_sharing_mode_agrees_with_keras(tokenizer: AlbertTokenizer, tmp_path: pathlib.Path, case: str) -> None:
     model = AlbertPretrainingModel(sharing_config(tokenizer, case))
-    randomize(model.named_weights())
+    spread_weights(model)
     folder = str(tmp_path / "ids")
     save(serving_module.WeightsModule(model), serving_module.ids_signatures(model), folder)
     signatures = tf.saved_model.load(folder).signatures

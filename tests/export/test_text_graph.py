@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +13,6 @@ import tensorflow as tf
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from export.marked_text import MarkedTextEncoder
 from export.text_graph import TextGraph
-from tests.conftest import ROOT
 from tests.export.texts import ODD_TEXTS
 
 SETTINGS = {
@@ -61,18 +57,6 @@ def test_every_character_with_the_published_vocabulary(reference_data: pathlib.P
 def test_every_character_with_a_new_vocabulary(tokenizer: AlbertTokenizer) -> None:
     # Its own normaliser knows characters that Python's Unicode version may not.
     assert_equal_ids(TextGraph(tokenizer, 64), tokenizer, [f"a{character}B" for character in CHARACTERS])
-
-
-@pytest.mark.slow
-def test_turkish_locale_changes_nothing() -> None:
-    # ICU would make a dotless letter of "I" there.
-    code = (
-        "import tensorflow as tf; from export.text_graph import _normalize; from albert_tf.tokenizer import "
-        "TokenizerConfig; print(_normalize(tf.constant(['IN SPITE']), TokenizerConfig()).numpy()[0])"
-    )
-    settings = {**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=settings, capture_output=True, text=True)
-    assert done.stdout == "b'in spite'\n", done.stderr[-2000:]
 
 
 def test_faulty_utf8_is_read_as_replacement_characters(tokenizer: AlbertTokenizer) -> None:
