@@ -22,9 +22,6 @@ from typing import Any
 def quieten_tensorflow() -> None:
     """Leaves out those of TensorFlow's start-up lines that would look like errors of ours. Set variables stay."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # Without a GPU each start would say "failed call to cuInit: UNKNOWN ERROR". /dev/dxg is the GPU under WSL 2.
-    if not glob.glob("/dev/nvidia*") and not os.path.exists("/dev/dxg"):
-        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     if "tensorflow" not in sys.modules and not any(isinstance(f, _QuietFinder) for f in sys.meta_path):
         sys.meta_path.insert(0, _QuietFinder())
 
@@ -55,6 +52,10 @@ class _QuietLoader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         with _held_back():
             self._loader.exec_module(module)
+            # Without a GPU the first look for one says "failed call to cuInit: UNKNOWN ERROR": let it be now.
+            # /dev/dxg is the GPU under WSL 2, whose errors are worth seeing.
+            if not glob.glob("/dev/nvidia*") and not os.path.exists("/dev/dxg"):
+                module.config.list_physical_devices()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)

@@ -16,6 +16,14 @@ print("after", file=sys.stderr)
 """
 
 
+CONFIG = """
+class config:
+    @staticmethod
+    def list_physical_devices():
+        os.write(2, b"no GPU")
+"""
+
+
 def start(tmp_path, source):
     """Imports a `tensorflow` that is `source` in a process of its own."""
     (tmp_path / "tensorflow.py").write_text(source)
@@ -24,7 +32,9 @@ def start(tmp_path, source):
 
 
 def test_lines_written_while_importing_are_held_back(tmp_path):
-    done = start(tmp_path, 'import os, sys\nos.write(2, b"noise")\nprint("noise", file=sys.stderr)\nVALUE = 7\n')
+    done = start(
+        tmp_path, 'import os, sys\nos.write(2, b"noise")\nprint("noise", file=sys.stderr)\nVALUE = 7\n' + CONFIG
+    )
     assert done.stdout == "name tensorflow tensorflow 7\n"
     assert done.stderr == "after\n"
 
