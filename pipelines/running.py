@@ -21,6 +21,8 @@ from albert_tf import door
 
 LOCAL_RUNNER = "local"
 
+_WORKER_THREAD = "run_worker"  # Beam's, one for each worker process
+_BEAM_THREADS = (_WORKER_THREAD, "read_grpc_client_inputs")
 _POLL_SECONDS = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
 _STOP_SECONDS = 5.0
@@ -169,14 +171,15 @@ def _watch_workers(verbose: bool) -> Iterator[threading.Event]:
     lost, shown = threading.Event(), threading.excepthook
 
     def hook(arguments: Any) -> None:
-        is_worker = arguments.thread is not None and arguments.thread.name == "run_worker"
-        if is_worker:
+        name = arguments.thread.name if arguments.thread is not None else ""
+        if name == _WORKER_THREAD:
             lost.set()
-        if verbose or not is_worker:
+        if verbose or name not in _BEAM_THREADS:
             shown(arguments)
 
     threading.excepthook = hook
     try:
         yield lost
     finally:
-        threading.excepthook = shown
+        if not lost.is_set():  # else threads of Beam may still find out, after our own line
+            threading.excepthook = shown
