@@ -21,9 +21,13 @@ from demo.workspace import Workspace
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TAIL_LINES = 30
 _PR_SET_PDEATHSIG = 1
-# glibc gives large blocks back to the system at once, and TensorFlow asks for the same ones in every step; two fifths
-# of the processor time of the demo's training went into that. With these limits glibc keeps them.
-_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
+# glibc gives freed memory back to the system, and TensorFlow asks for the same blocks in every step: two fifths of the
+# processor time of the demo's training went into that. With these limits (bytes) glibc keeps it.
+_ALLOCATION = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    "MALLOC_TOP_PAD_": str(128 << 20),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

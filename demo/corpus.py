@@ -31,12 +31,11 @@ TRAINING_PACKAGES = (
     "keras",
     "matplotlib",
     "tensorflow_text",
-    "tensorboard",
     "h5py",
     "absl",
     "grpc",
 )
-HELD_OUT_PACKAGES = ("keras_hub",)
+HELD_OUT_PACKAGES = ("keras_hub", "tensorboard")
 STANDARD_LIBRARY = "python"
 
 LEAK_WORDS = 5  # a held-out sentence of this many words or more must not occur in the training text
