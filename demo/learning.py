@@ -106,13 +106,18 @@ def top_candidates(logits: np.ndarray, tokenizer: Any, count: int = CANDIDATES) 
 
 
 def choose_examples(examples: list[dict[str, Any]], count: int = EXAMPLES_SHOWN) -> list[dict[str, Any]]:
-    """Examples for the picture: those with the surest first candidate, right or wrong, no two with the same answer."""
+    """Examples for the picture: half of them right and half wrong, the surest of each, no two with the same answer."""
+
+    def is_right(example: dict[str, Any]) -> bool:
+        return bool(example["candidates"][0]["piece"] == example["answer"])
+
     chosen: list[dict[str, Any]] = []
-    for example in sorted(examples, key=lambda one: -one["candidates"][0]["probability"]):
-        if all(example["answer"] != other["answer"] for other in chosen):
-            chosen.append(example)
-        if len(chosen) == count:
-            break
+    by_certainty = sorted(examples, key=lambda one: -one["candidates"][0]["probability"])
+    for wanted, until in ((True, count - count // 2), (False, count)):
+        for example in by_certainty:
+            is_new = all(example["answer"] != other["answer"] for other in chosen)
+            if len(chosen) < until and is_right(example) == wanted and is_new:
+                chosen.append(example)
     return chosen
 
 

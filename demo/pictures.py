@@ -78,7 +78,8 @@ def draw_mask_examples(folder: str, examples: Sequence[Mapping[str, Any]]) -> No
     """
     import textwrap
 
-    with _figure(folder, "mask_examples", len(examples), (8.0, 1.9 * len(examples))) as (_, all_axes):
+    with _figure(folder, "mask_examples", len(examples), (8.0, 1.9 * len(examples))) as (figure, all_axes):
+        figure.suptitle("Held-out masks: where the model is surest, and right or wrong")
         for axes, example in zip([all_axes] if len(examples) == 1 else all_axes, examples, strict=True):
             candidates = example["candidates"]
             pieces = [str(candidate["piece"]) for candidate in candidates]

@@ -55,12 +55,14 @@ def test_candidates_are_best_first_with_probabilities() -> None:
     assert [one["probability"] for one in found] == pytest.approx([0.5, 0.25, 0.1, 0.07], rel=1e-12)
 
 
-def test_chosen_examples_are_the_surest_with_different_answers() -> None:
-    def example(answer: str, probability: float) -> dict[str, Any]:
-        return {"answer": answer, "candidates": [{"piece": "x", "probability": probability}]}
+def test_chosen_examples_are_the_surest_right_and_wrong_ones_with_different_answers() -> None:
+    def example(answer: str, piece: str, probability: float) -> dict[str, Any]:
+        return {"answer": answer, "candidates": [{"piece": piece, "probability": probability}]}
 
-    examples = [example("a", 0.2), example("b", 0.9), example("b", 0.8), example("c", 0.5), example("d", 0.1)]
-    assert learning.choose_examples(examples, 3) == [examples[1], examples[3], examples[0]]
+    wrong = [example("a", "x", 0.2), example("b", "x", 0.9), example("b", "x", 0.8)]
+    right = [example("c", "c", 0.3), example("d", "d", 0.4), example("c", "c", 0.5)]
+    assert learning.choose_examples([*wrong, *right], 4) == [right[2], right[1], wrong[1], wrong[0]]
+    assert learning.choose_examples(wrong, 4) == [wrong[1], wrong[0]]
 
 
 def test_surest_query_has_the_widest_lead() -> None:
