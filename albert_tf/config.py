@@ -7,11 +7,10 @@ Source: Lan et al. 2020, "ALBERT: A Lite BERT for Self-supervised Learning of La
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from albert_tf.json_object import parse_object
+from albert_tf.json_object import JsonConfig
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 PARAMETER_SHARING: tuple[ParameterSharing, ...] = ("all", "attention", "ffn", "none")
@@ -28,7 +27,7 @@ _INERT_KEYS: Mapping[str, tuple[Any, ...]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AlbertConfig:
+class AlbertConfig(JsonConfig):
     """Shape of an ALBERT model. Checks itself when made and never changes.
 
     Attributes:
@@ -151,35 +150,10 @@ class AlbertConfig:
         Raises:
           ValueError: for an unknown key, a value out of range, or an inert key of the original at an active value.
         """
-        fields = {field.name for field in dataclasses.fields(cls)}
-        unknown = [key for key in values if key not in fields and key not in _INERT_KEYS]
-        if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r}; known keys: {', '.join(sorted(fields))}")
         for key, allowed in _INERT_KEYS.items():
             if key in values and values[key] not in allowed:
                 raise ValueError(f"{key} is supported at {allowed[0]!r} only, got {values[key]!r}")
-        return cls(**{key: value for key, value in values.items() if key in fields})
-
-    @classmethod
-    def from_json(cls, text: str | bytes, *, source: str = "albert_config.json") -> Self:
-        """Config from the text of an `albert_config.json`; `source` is named in errors.
-
-        Raises:
-          ValueError: if the text is not a JSON object with known keys and valid values.
-        """
-        values = parse_object(text, source=source)
-        try:
-            return cls.from_dict(values)
-        except ValueError as error:
-            raise ValueError(f"{source}: {error}") from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON."""
-        return dataclasses.asdict(self)
-
-    def to_json(self) -> str:
-        """Text of `albert_config.json`, ending with a newline."""
-        return json.dumps(self.to_dict(), indent=2) + "\n"
+        return super().from_dict({key: value for key, value in values.items() if key not in _INERT_KEYS})
 
     def replace(self, **changes: Any) -> Self:
         """Copy with some fields changed. `embedding_projection` follows E and H again unless it is named."""

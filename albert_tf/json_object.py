@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 
 def parse_object(content: str | bytes, *, source: str) -> dict[str, Any]:
@@ -21,3 +23,46 @@ def parse_object(content: str | bytes, *, source: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{source}: must hold a JSON object, got {type(values).__name__}")
     return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonConfig:
+    """Base of the frozen dataclasses that are stored as JSON files: in and out, unknown keys refused by name."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Config from a mapping.
+
+        Raises:
+          ValueError: for an unknown key or a value that the class refuses.
+        """
+        fields = [field.name for field in dataclasses.fields(cls)]
+        unknown = [key for key in values if key not in fields]
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}; known keys: {', '.join(sorted(fields))}")
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, content: str | bytes, *, source: str = "configuration") -> Self:
+        """Config from the content of a JSON file; `source`, its path, is named in errors.
+
+        Raises:
+          ValueError: if the content is not a JSON object with known keys and valid values.
+        """
+        values = parse_object(content, source=source)
+        try:
+            return cls.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """Text of the JSON file, ending with a newline."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+    def replace(self, **changes: Any) -> Self:
+        """Copy with some fields changed."""
+        return self.from_dict({**self.to_dict(), **changes})

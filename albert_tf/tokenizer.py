@@ -12,14 +12,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sentencepiece
 
-from albert_tf.json_object import parse_object
+from albert_tf.json_object import JsonConfig
 
 PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE, MASK_PIECE = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
 WORD_BOUNDARY = "\u2581"  # SentencePiece writes a space so
@@ -30,7 +29,7 @@ _WORD_CHARACTERS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHI
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(JsonConfig):
     """How text is prepared for the SentencePiece model. Checks itself when made and never changes.
 
     Attributes:
@@ -48,44 +47,6 @@ class TokenizerConfig:
             value = getattr(self, field.name)
             if not isinstance(value, bool):
                 raise ValueError(f"{field.name} must be true or false, got {value!r}")
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Config from a mapping; an unknown key is refused by name.
-
-        Raises:
-          ValueError: for an unknown key or a value of another type.
-        """
-        fields = [field.name for field in dataclasses.fields(cls)]
-        unknown = [key for key in values if key not in fields]
-        if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r}; known keys: {', '.join(fields)}")
-        return cls(**values)
-
-    @classmethod
-    def from_json(cls, text: str | bytes, *, source: str = "tokenizer_config.json") -> Self:
-        """Config from the text of a `tokenizer_config.json`; `source` is named in errors.
-
-        Raises:
-          ValueError: if the text is not a JSON object with known keys and valid values.
-        """
-        values = parse_object(text, source=source)
-        try:
-            return cls.from_dict(values)
-        except ValueError as error:
-            raise ValueError(f"{source}: {error}") from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields, ready for JSON."""
-        return dataclasses.asdict(self)
-
-    def to_json(self) -> str:
-        """Text of `tokenizer_config.json`, ending with a newline."""
-        return json.dumps(self.to_dict(), indent=2) + "\n"
-
-    def replace(self, **changes: Any) -> Self:
-        """Copy with some fields changed."""
-        return type(self).from_dict({**self.to_dict(), **changes})
 
 
 def normalize_text(text: str, config: TokenizerConfig) -> str:
