@@ -1,4 +1,4 @@
-"""ALBERT in TensorFlow and Keras 3: pretraining, fine-tuning and export.
+"""ALBERT in TensorFlow and Keras 3: pretraining and export.
 
     import albert_tf
     model = albert_tf.load_model("path/of/a/model_directory")

@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import flags, logging
 
-from albert_tf import door
+from albert_tf import door, startup
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
 from albert_tf.training import settings as settings_module
@@ -133,6 +133,8 @@ def main() -> None:
         return
 
     inputs = read_inputs(settings)
+
+    startup.keep_freed_memory()
 
     from albert_tf.training.loop import DivergedError
     from albert_tf.training.pretraining import Pretraining

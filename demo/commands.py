@@ -21,13 +21,6 @@ from demo.workspace import Workspace
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _TAIL_LINES = 30
 _PR_SET_PDEATHSIG = 1
-# glibc gives freed memory back to the system, and TensorFlow asks for the same blocks in every step: two fifths of the
-# processor time of the demo's training went into that. With these limits (bytes) glibc keeps it.
-_ALLOCATION = {
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
-    "MALLOC_TOP_PAD_": str(128 << 20),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +96,7 @@ def announce(command: Command) -> None:
 
 
 def _start(workspace: Workspace, command: Command, log: str | None) -> subprocess.Popen[bytes]:
-    environment = {**_ALLOCATION, **os.environ}
+    environment = dict(os.environ)
     # The doors are found even where the project was not installed; the working directory stays the user's.
     environment["PYTHONPATH"] = os.pathsep.join([ROOT, *filter(None, [environment.get("PYTHONPATH")])])
     output = None if log is None else open(log, "wb")  # noqa: SIM115 (closed below, the child has its own)

@@ -55,7 +55,7 @@ def pretrain(workspace: Workspace, settings: DemoSettings, seconds_left: Callabl
 def command(workspace: Workspace, settings: DemoSettings, steps: int) -> Command:
     """The training's command line."""
     write_whole(workspace.path("albert_config.json"), settings.config.to_json())
-    evaluate_every = max(1, steps // settings.evaluations)
+    evaluate_every = -(-steps // settings.evaluations)  # rounded up, so that the last one is the end
     return Command(
         door="albert_tf.pretrain",
         flags={
