@@ -22,7 +22,6 @@ from albert_tf import door
 LOCAL_RUNNER = "local"
 
 _WORKER_THREAD = "run_worker"  # Beam's, one for each worker process
-_BEAM_THREADS = (_WORKER_THREAD, "read_grpc_client_inputs")
 _POLL_SECONDS = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
 _STOP_SECONDS = 5.0
@@ -174,7 +173,7 @@ def _watch_workers(verbose: bool) -> Iterator[threading.Event]:
         name = arguments.thread.name if arguments.thread is not None else ""
         if name == _WORKER_THREAD:
             lost.set()
-        if verbose or name not in _BEAM_THREADS:
+        if verbose:  # all other threads here are Beam's, and several of them lose their worker at once
             shown(arguments)
 
     threading.excepthook = hook
