@@ -53,12 +53,14 @@ def _one_stage(number: int, stage: Any, run: Any) -> tuple[str, str, str]:
     """Does a stage unless that was done before; its row of the last table."""
     from demo.stages import STAGES
 
-    note = run.workspace.finished(stage.name)
     print(f"\n[{number}/{len(STAGES)}] {stage.title}", flush=True)
-    if note is not None:
+    note = run.workspace.finished(stage.name)
+    if note is not None and stage.is_done(run.workspace):
         print(f"  used again, made before in {note['seconds']:.0f} s", flush=True)
         run.notes[stage.name] = note["figures"]
         return stage.title, "used again", ""
+    for later in STAGES[number - 1 :]:  # what was made from older output is made again too
+        run.workspace.forget(later.name)
     clock, processor = time.monotonic(), _processor_seconds()
     figures = stage.work(run)
     seconds, processor = time.monotonic() - clock, _processor_seconds() - processor

@@ -75,15 +75,22 @@ def mask_examples(batch: dict[str, np.ndarray], logits: np.ndarray, tokenizer: A
         ids = batch[features.INPUT_IDS][row][batch[features.INPUT_MASK][row] > 0].copy()
         used = batch[features.MASKED_LM_WEIGHTS][row] > 0
         positions, labels = batch[features.MASKED_LM_POSITIONS][row], batch[features.MASKED_LM_IDS][row]
-        asked = next((p for p in np.flatnonzero(shown[row]) if len(word_of(tokenizer, labels[p])) > 1), None)
+        asked = next(
+            (p for p in np.flatnonzero(shown[row]) if _is_telling(ids, positions[p], labels[p], tokenizer)), None
+        )
         if asked is None:
             continue
         ids[positions[used]] = labels[used]  # the reader sees the other words that the model did not
         before, after = ids[1 : positions[asked]].tolist(), ids[positions[asked] + 1 : -1].tolist()
-        text = f"{tokenizer.decode(before)} [MASK] {tokenizer.decode(after)}"
+        text = f"{tokenizer.decode(before)} [MASK] {tokenizer.decode(after)}".strip()
         candidates = top_candidates(logits[row, asked], tokenizer)
         found.append({"text": text, "answer": word_of(tokenizer, labels[asked]), "candidates": candidates})
     return found
+
+
+def _is_telling(ids: np.ndarray, position: int, label: int, tokenizer: Any) -> bool:
+    """Whether a mask makes an example: a word was there, and the segment goes on after it."""
+    return len(word_of(tokenizer, label)) > 1 and ids[position + 1] != tokenizer.sep_id
 
 
 def word_of(tokenizer: Any, piece_id: int) -> str:

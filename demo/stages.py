@@ -12,7 +12,7 @@ from typing import Any
 
 from albert_tf import door
 from albert_tf.files import write_whole
-from demo import answers, corpus, learning, pretraining
+from demo import answers, corpus, duplicates, learning, pretraining
 from demo.commands import Command, run, run_together
 from demo.settings import DemoSettings, cores
 from demo.workspace import Workspace
@@ -50,11 +50,19 @@ class Stage:
       name: of its note.
       title: what it does, for the reader.
       work: does it.
+      outputs: files and folders that it leaves, by their path in the run's folder.
     """
 
     name: str
     title: str
     work: Callable[[Run], Figures]
+    outputs: tuple[str, ...] = ()
+
+    def is_done(self, workspace: Workspace) -> bool:
+        """Whether it was finished and what it left is still there."""
+        return workspace.finished(self.name) is not None and all(
+            os.path.exists(workspace.path(output)) for output in self.outputs
+        )
 
 
 def make_corpus(run_: Run) -> Figures:
@@ -71,7 +79,9 @@ def make_corpus(run_: Run) -> Figures:
         write_whole(run_.path("corpus", f"{name}.txt"), text)
     leaks = count_leaks(run_.path("corpus", "training.txt"), run_.path("corpus", "held_out.txt"))
     if leaks:
-        raise ValueError(f"{leaks} held-out sentences of {corpus.LEAK_WORDS} words or more are in the training text")
+        raise ValueError(
+            f"{leaks} held-out sentences of {duplicates.LEAK_WORDS} words or more are in the training text"
+        )
     door.print_table(
         "characters kept", ("package", "characters"), sorted(found.characters.items(), key=lambda item: -item[1])
     )
@@ -87,7 +97,7 @@ def make_corpus(run_: Run) -> Figures:
 def count_leaks(training: str, held_out: str) -> int:
     """Sentences of the file `training` that a held-out sentence of five words or more covers, as the files are."""
     with open(held_out, encoding="utf-8") as file:
-        sentences = corpus.HeldOutSentences(corpus.from_text(file.read()))
+        sentences = duplicates.HeldOutSentences(corpus.from_text(file.read()))
     with open(training, encoding="utf-8") as file:
         return sum(len(sentences.found_in(document)) for document in corpus.from_text(file.read()))
 
@@ -186,12 +196,42 @@ def answer(run_: Run) -> Figures:
 
 
 STAGES = (
-    Stage(name="corpus", title="Corpus: English from the documentation on this machine", work=make_corpus),
-    Stage(name="vocabulary", title="Vocabulary: SentencePiece pieces of that text", work=train_vocabulary),
-    Stage(name="shards", title="Shards: examples for pretraining", work=build_shards),
-    Stage(name="pretrain", title="Pretraining: masked words and sentence order", work=pretrain),
-    Stage(name="judge", title="Export, and judgement on held-out text", work=export_and_judge),
-    Stage(name="check", title="Pictures and verdict", work=check_learning),
+    Stage(
+        name="corpus",
+        title="Corpus: English from the documentation on this machine",
+        work=make_corpus,
+        outputs=("corpus/training.txt", "corpus/held_out.txt"),
+    ),
+    Stage(
+        name="vocabulary",
+        title="Vocabulary: SentencePiece pieces of that text",
+        work=train_vocabulary,
+        outputs=("tokenizer/spiece.model",),
+    ),
+    Stage(
+        name="shards",
+        title="Shards: examples for pretraining",
+        work=build_shards,
+        outputs=("data/training/dataset.json", "data/held_out/dataset.json"),
+    ),
+    Stage(
+        name="pretrain",
+        title="Pretraining: masked words and sentence order",
+        work=pretrain,
+        outputs=("training/model", f"training/{pretraining.METRICS_FILE}"),
+    ),
+    Stage(
+        name="judge",
+        title="Export, and judgement on held-out text",
+        work=export_and_judge,
+        outputs=("exported/saved_model", "exported/demo_float32.tflite", "exported/demo_int8.tflite"),
+    ),
+    Stage(
+        name="check",
+        title="Pictures and verdict",
+        work=check_learning,
+        outputs=("pictures/learning_curve.svg", "pictures/mask_examples.svg"),
+    ),
     Stage(name="answer", title="Answers of the exported models", work=answer),
 )
 

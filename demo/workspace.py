@@ -74,6 +74,10 @@ class Workspace:
         """Marks a stage as finished."""
         write_whole(self._note(stage), json.dumps(note, indent=2) + "\n")
 
+    def forget(self, stage: str) -> None:
+        """Makes a stage count as not finished."""
+        self.clear("stages", f"{stage}.json")
+
     def clear(self, *names: str) -> str:
         """Path in the folder, with nothing there any more."""
         path = self.path(*names)

@@ -1,9 +1,8 @@
-"""Reading, near-duplicates and the split by package, on files and sentences made here."""
+"""Reading and the split by package, on files made here."""
 
 from __future__ import annotations
 
 import pathlib
-import random
 
 import pytest
 
@@ -58,48 +57,6 @@ def test_python_files_skip_tests_and_generated_code(tmp_path: pathlib.Path) -> N
         path.write_text("")
     found = [str(pathlib.Path(path).relative_to(tmp_path)) for path in corpus.python_files(str(tmp_path))]
     assert found == ["a.py", "b.py", "sub/h.py"]
-
-
-def test_near_duplicates_are_found_wherever_they_are() -> None:
-    seen = corpus.NearDuplicates()
-    assert seen.add("The name of the operation is given by the caller of it.")
-    assert not seen.add("the name of THE operation is given by the caller of it!")
-    # 7 of its 9 runs of four words were there.
-    assert not seen.add("The name of the operation is given by the caller of us too.")
-    assert seen.add("The name of the operation is taken from the scope.")
-    assert (
-        list(
-            corpus.without_near_duplicates(
-                [["A name for the new scope.", "The name of the operation is taken from the scope."]], seen
-            )
-        )
-        == []
-    )
-
-
-def test_held_out_sentences_are_found_inside_and_across_sentences() -> None:
-    held_out = corpus.HeldOutSentences([["The cat sat on it.", "Short one here now."]])
-    assert held_out.found_in(["Yes.", "It says that the cat sat on it today.", "No."]) == {1}
-    assert held_out.found_in(["Look at the cat!", "Sat on it, it did.", "Short one here now."]) == {0, 1}
-    assert held_out.found_in(["The cat sat on them."]) == set()
-
-
-def test_training_text_keeps_no_held_out_sentence() -> None:
-    # Words from a tiny vocabulary, so that sentences often occur in others and across two; checked by plain search.
-    draw = random.Random(11)
-    words = ["la", "le", "lo"]
-    held_out = [[" ".join(draw.choices(words, k=5)) for _ in range(2)] for _ in range(3)]
-    training = [[" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in range(7)] for _ in range(40)]
-    kept, removed = corpus.without_held_out(training, corpus.HeldOutSentences(held_out))
-
-    def occurrences(documents: list[list[str]]) -> int:
-        texts = [f" {' '.join(document)} " for document in documents]
-        return sum(f" {sentence} " in text for text in texts for document in held_out for sentence in document)
-
-    assert occurrences(training) > 10
-    assert removed > 10
-    assert len(kept) > 5
-    assert occurrences(kept) == 0
 
 
 def test_text_and_documents_are_inverse() -> None:

@@ -29,21 +29,23 @@ class WordTokenizer:
 
 
 def make_batch() -> dict[str, np.ndarray]:
-    """Three rows: masks on "s" and "sat"; on "." only; on a piece that is shown."""
+    """Four rows: masks on "s" and "sat"; on "." only; on a piece that is shown; on a word at a segment's end."""
     return {
-        "input_ids": np.array([[2, 5, 6, 4, 4, 3, 0], [2, 5, 6, 8, 4, 3, 0], [2, 5, 6, 8, 9, 3, 0]]),
-        "input_mask": np.array([[1] * 6 + [0]] * 3),
-        "masked_lm_positions": np.array([[3, 4], [4, 0], [3, 0]]),
-        "masked_lm_ids": np.array([[7, 8], [9, 0], [8, 0]]),
-        "masked_lm_weights": np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]),
+        "input_ids": np.array(
+            [[2, 5, 6, 4, 4, 9, 3], [2, 5, 6, 8, 4, 3, 0], [2, 5, 6, 8, 9, 3, 0], [2, 5, 4, 3, 8, 3, 0]]
+        ),
+        "input_mask": np.array([[1] * 7] + [[1] * 6 + [0]] * 3),
+        "masked_lm_positions": np.array([[3, 4], [4, 0], [3, 0], [2, 0]]),
+        "masked_lm_ids": np.array([[7, 8], [9, 0], [8, 0], [6, 0]]),
+        "masked_lm_weights": np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]),
     }
 
 
 def test_examples_ask_for_whole_words_and_show_the_other_masks() -> None:
-    logits = np.zeros((3, 2, 12), np.float32)
+    logits = np.zeros((4, 2, 12), np.float32)
     logits[0, 1, 8] = 10.0
     found = learning.mask_examples(make_batch(), logits, WordTokenizer())
-    assert [(one["text"], one["answer"]) for one in found] == [("the cats [MASK] ", "sat")]
+    assert [(one["text"], one["answer"]) for one in found] == [("the cats [MASK] .", "sat")]
     assert found[0]["candidates"][0]["piece"] == "sat"
 
 

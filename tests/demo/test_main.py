@@ -26,8 +26,9 @@ def stage(name):
             file.write(name + " ")
         while name == "two" and not (here / "go").exists():
             time.sleep(0.02)
+        (here / f"{name}.txt").touch()
         return {"from": sorted(run.notes)}
-    return stages.Stage(name=name, title=f"Stage {name}", work=work)
+    return stages.Stage(name=name, title=f"Stage {name}", work=work, outputs=(str(here / f"{name}.txt"),))
 
 stages.STAGES = (stage("one"), stage("two"), stage("three"))
 entry._summary = lambda run, rows, seconds: print(run.notes)
@@ -75,6 +76,11 @@ def test_stopped_run_goes_on_where_it_was(tmp_path: pathlib.Path, ending: signal
     output = third.communicate()[0]
     assert output.count("used again") == 3
     assert (tmp_path / "done").read_text() == "one two two three "
+
+    (tmp_path / "two.txt").unlink()
+    output = start(tmp_path).communicate()[0]
+    assert output.count("used again") == 1
+    assert (tmp_path / "done").read_text() == "one two two three two three "
 
     cleaner = start(tmp_path, "--clean")
     assert "removed" in cleaner.communicate()[0]
