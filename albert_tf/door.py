@@ -27,7 +27,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
+import logging as standard_logging
 import os
+import re
 import shutil
 import signal
 import sys
@@ -38,7 +41,7 @@ from typing import Any, NoReturn
 
 from absl import flags, logging
 
-from albert_tf.files import is_remote, whole_directory, whole_file, write_whole
+from albert_tf.files import check_directory, is_remote, whole_directory, whole_file, without_marks, write_whole
 from albert_tf.progress import Progress, print_table, progress
 from albert_tf.startup import quieten_tensorflow
 
@@ -46,6 +49,8 @@ __all__ = [
     "Progress",
     "UsageError",
     "UserError",
+    "attribute_help",
+    "check_directory",
     "group",
     "is_remote",
     "print_table",
@@ -90,6 +95,14 @@ def group(title: str) -> Iterator[None]:
     _groups.setdefault(title, []).extend(name for name in flags.FLAGS if name not in before)
 
 
+def attribute_help(cls: type) -> dict[str, str]:
+    """What the "Attributes:" section of a settings class says of each field, for the help of flags of these names."""
+    _, _, section = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
+    section = re.split(r"^\S", section, maxsplit=1, flags=re.MULTILINE)[0]  # up to the next section
+    entries = re.findall(r"^  (\w+): (.+(?:\n    .+)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
 def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoReturn:
     """Parses the command line, calls `main()` and exits the process.
 
@@ -122,6 +135,8 @@ def _run(main: Callable[[], int | None], required: Sequence[str]) -> int:
     except (UsageError, flags.Error) as error:
         return _report(error, WRONG_USAGE)
     logging.use_absl_handler()
+    if flags.FLAGS.verbosity < 1:
+        logging.get_absl_handler().setFormatter(_NewsFormatter())
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     try:
         return main() or 0
@@ -138,6 +153,14 @@ def _run(main: Callable[[], int | None], required: Sequence[str]) -> int:
         if flags.FLAGS.verbosity >= 1:
             traceback.print_exc()
         return _report(error, FAILED)
+
+
+class _NewsFormatter(standard_logging.Formatter):
+    """Time of day and message; the level only where it is a warning or worse."""
+
+    def format(self, record: standard_logging.LogRecord) -> str:
+        level = f"{record.levelname.lower()}: " if record.levelno >= standard_logging.WARNING else ""
+        return f"{self.formatTime(record, '%H:%M:%S')} {level}{record.getMessage()}"
 
 
 def _exit_on_sigterm(signum: int, frame: Any) -> NoReturn:
@@ -166,6 +189,9 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> None:
             f"unexpected argument {rest[1]!r}; every value belongs to a flag, as --name=value "
             "(quote patterns such as '*.txt')"
         )
+    empty = [flag.name for flag in _own_flags() if flag.present and flag.value in ("", [], [""]) and flag.default != ""]
+    if empty:  # mostly a shell variable that is not set
+        raise UsageError(f"--{empty[0]}= has no value; give one or leave the flag out")
     missing = [name for name in required if flags.FLAGS[name].value is None]
     if missing:
         names = ", ".join(f"--{name}" for name in missing)
@@ -183,7 +209,7 @@ def _one_line(error: BaseException) -> str:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         message = str(getattr(error, "message", "") or error) or type(error).__name__
-    return " ".join(message.split())
+    return " ".join(without_marks(message).split())
 
 
 def _expected_errors() -> tuple[type[BaseException], ...]:
@@ -246,7 +272,7 @@ def _flag_help(flag: Any, is_required: bool, width: int) -> list[str]:
         note = f"default: {','.join(map(str, flag.default)) or 'none'}"
     else:
         note = f"default: {str(flag.default).lower() if flag.boolean else flag.default}"
-    text = " ".join((flag.help or "").split())
+    text = " ".join((flag.help or "").split()).removesuffix("; repeat this option to specify a list of values")
     if choices:
         text = text.removeprefix(f"<{'|'.join(choices)}>: ")  # absl's, shown in the form already
     return [

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
 from typing import Any
+
+_MARK = re.compile(r"\.partial-\d+-[0-9a-f]{8}")
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -48,7 +51,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
     """
     target = os.fspath(path)
     folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".{os.path.basename(target)}.{_mark()}")
+    temporary = f"{target}.{_mark()}"
     if is_remote(target):
         gfile = _gfile()
         gfile.makedirs(folder)
@@ -62,7 +65,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         return
     if os.path.isdir(target):
         raise IsADirectoryError(21, "is a folder, a file was expected", target)
-    os.makedirs(folder or ".", exist_ok=True)
+    _make_folders(folder or ".")
     try:
         yield temporary
         os.replace(temporary, target)
@@ -72,29 +75,52 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         raise
 
 
+_ADVICE = "name another folder or remove it first"
+
+
+def check_directory(path: str | os.PathLike[str], *, replace: bool = False, advice: str = _ADVICE) -> None:
+    """Refuses at once what `whole_directory` with the same arguments would refuse, before long work.
+
+    Raises:
+      ValueError: if `path` has content and `replace` is false.
+      OSError: if the folder cannot be made or `path` is a file.
+    """
+    target = os.fspath(path).rstrip("/") or os.fspath(path)
+    if is_remote(target):
+        occupied = _gfile().isdir(target) and bool(_gfile().listdir(target))
+    else:
+        target = os.path.abspath(target)
+        if os.path.exists(target) and not os.path.isdir(target):
+            raise NotADirectoryError(20, "is a file, a folder was expected", target)
+        occupied = os.path.isdir(target) and bool(os.listdir(target))
+        parent = os.path.dirname(target)
+        _make_folders(parent)
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied", target)
+    if occupied and not replace:
+        raise ValueError(f"{os.fspath(path)} has content already; {advice}")
+
+
 @contextlib.contextmanager
-def whole_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[str]:
+def whole_directory(path: str | os.PathLike[str], *, replace: bool = False, advice: str = _ADVICE) -> Iterator[str]:
     """Temporary folder to fill. It becomes `path` when the block ends, and is removed if the block fails.
 
     Args:
       path: folder to make. An empty folder there is taken over.
       replace: whether a folder with content may be replaced; the old one stays until the new one is complete.
+      advice: what to do about a folder with content, for the error.
 
     Raises:
       ValueError: at once, before the block runs, if `path` has content and `replace` is false.
       OSError: if the folder cannot be made or `path` is a file.
     """
+    check_directory(path, replace=replace, advice=advice)
     target = os.fspath(path).rstrip("/") or os.fspath(path)
     if is_remote(target):
-        with _remote_directory(target, replace=replace) as temporary:
+        with _remote_directory(target) as temporary:
             yield temporary
         return
     target = os.path.abspath(target)
-    if os.path.exists(target) and not os.path.isdir(target):
-        raise NotADirectoryError(20, "is a file, a folder was expected", target)
-    if not replace and os.path.isdir(target) and os.listdir(target):
-        raise ValueError(f"{os.fspath(path)} has content already; name another folder or remove it first")
-    os.makedirs(os.path.dirname(target), exist_ok=True)
     temporary = f"{target}.{_mark()}"
     os.mkdir(temporary)
     try:
@@ -103,6 +129,14 @@ def whole_directory(path: str | os.PathLike[str], *, replace: bool = False) -> I
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _make_folders(path: str) -> None:
+    """Makes a local folder and those above it, if they are not there."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError as error:  # of Python for a file in the place of a folder
+        raise NotADirectoryError(20, "is a file, a folder was expected", error.filename) from error
 
 
 def _swap_in(temporary: str, target: str, *, replace: bool) -> None:
@@ -125,12 +159,10 @@ def _swap_in(temporary: str, target: str, *, replace: bool) -> None:
 
 
 @contextlib.contextmanager
-def _remote_directory(target: str, *, replace: bool) -> Iterator[str]:
+def _remote_directory(target: str) -> Iterator[str]:
     """`whole_directory` on an object store, where no rename of a folder is atomic."""
     gfile = _gfile()
     occupied = gfile.isdir(target) and bool(gfile.listdir(target))
-    if occupied and not replace:
-        raise ValueError(f"{target} has content already; name another folder or remove it first")
     temporary = f"{target}.{_mark()}"
     gfile.makedirs(temporary)
     try:
@@ -152,6 +184,11 @@ def _remote_directory(target: str, *, replace: bool) -> Iterator[str]:
 def _mark() -> str:
     """Ending of a temporary name: tells what left it behind, and differs between processes and calls."""
     return f"partial-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def without_marks(message: str) -> str:
+    """`message` with the names that the caller gave instead of temporary ones."""
+    return _MARK.sub("", message)
 
 
 def _gfile() -> Any:

@@ -122,7 +122,14 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig:
       ValueError: if the file is no valid configuration.
     """
     config_path = os.path.join(path, CONFIG_FILE)
-    return AlbertConfig.from_json(_read(config_path), source=config_path)
+    try:
+        content = _read(config_path)
+    except FileNotFoundError as error:
+        inside = os.path.join(path, "model")  # of the folder of a run
+        if not is_remote(inside) and os.path.isfile(os.path.join(inside, CONFIG_FILE)):
+            raise FileNotFoundError(2, f"No such file or directory; did you mean {inside}?", config_path) from error
+        raise
+    return AlbertConfig.from_json(content, source=config_path)
 
 
 def read_training(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -133,6 +140,19 @@ def read_training(path: str | os.PathLike[str]) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     return parse_object(content, source=training_path)
+
+
+def read_max_seq_length(path: str | os.PathLike[str]) -> int:
+    """Longest sequence, in tokens, that the model of a model directory was trained on.
+
+    Where `training.json` does not say it, that is all the positions the model has.
+
+    Raises:
+      FileNotFoundError, ValueError: as `read_config`.
+    """
+    longest = read_config(path).max_position_embeddings
+    trained = read_training(path).get("max_seq_length")
+    return min(trained, longest) if isinstance(trained, int) and trained > 0 else longest
 
 
 def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str, np.ndarray], *, source: str) -> None:

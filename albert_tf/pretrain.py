@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags, logging
 
-from albert_tf import door, startup
+from albert_tf import config, door, startup
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
+from albert_tf.model_directory import read_training
+from albert_tf.training import report
 from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
 
@@ -36,16 +40,21 @@ with door.group("Shape of the model"):
     flags.DEFINE_string("config", None, "An albert_config.json.")
     flags.DEFINE_string("model_size", None, "base, large, xlarge or xxlarge; with _v1 dropout as in version 1.")
     _SHAPE_FLAGS = [field for field in dataclasses.fields(AlbertConfig) if field.name != "vocab_size"]
+    _MEANING = door.attribute_help(AlbertConfig)
+    _CHOICES = {"hidden_act": config.HIDDEN_ACTIVATIONS, "parameter_sharing": config.PARAMETER_SHARING}
     for _field in _SHAPE_FLAGS:
-        _help = f"{_field.name} of albert_config.json."
+        _help = _MEANING.get(_field.name, "")
+        _help = _help[:1].upper() + _help[1:]
+        if _field.default is not None:
+            _help += f" By default that of --model_size, else {_field.default}."
         if _field.type == "int":
             flags.DEFINE_integer(_field.name, None, _help)
         elif _field.type == "float":
             flags.DEFINE_float(_field.name, None, _help)
-        elif _field.name == "embedding_projection":
-            flags.DEFINE_boolean(_field.name, None, _help)
+        elif _field.name in _CHOICES:
+            flags.DEFINE_enum(_field.name, None, _CHOICES[_field.name], _help)
         else:
-            flags.DEFINE_string(_field.name, None, _help)
+            flags.DEFINE_boolean(_field.name, None, _help)
 
 with door.group("Training"):
     flags.DEFINE_integer("num_train_steps", None, "Steps of the whole run.")
@@ -81,8 +90,8 @@ def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
     """Shape of the model from the flags' values.
 
     Raises:
-      ValueError: for an unknown key or size, or a value out of range.
-      door.UsageError: for flags that exclude each other, or none at all.
+      ValueError: for an unknown key or a value out of range in the file of --config.
+      door.UsageError: for flags that are out of range or exclude each other, or none at all.
     """
     shape = {f.name: value for f in _SHAPE_FLAGS if (value := getattr(values, f.name)) is not None}
     if values.config is not None:
@@ -96,17 +105,27 @@ def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
 
         with tf.io.gfile.GFile(values.config) as stream:
             return AlbertConfig.from_json(stream.read(), source=values.config)
-    if values.model_size is not None:
-        return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
-    if not shape:
+    if values.model_size is None and not shape:
         raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
-    return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
+    try:
+        if values.model_size is not None:
+            return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
+        return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
+    except ValueError as error:
+        raise door.UsageError(str(error)) from error
 
 
-def make_settings(values: Any, config: AlbertConfig) -> settings_module.PretrainingSettings:
-    """Settings of the run from the flags' values, which have the same names."""
+def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
+    """Settings of the run from the flags' values, which have the same names.
+
+    Raises:
+      door.UsageError: for a value out of range.
+    """
     names = [field.name for field in dataclasses.fields(settings_module.PretrainingSettings) if field.name != "config"]
-    return settings_module.PretrainingSettings(config=config, **{name: getattr(values, name) for name in names})
+    try:
+        return settings_module.PretrainingSettings(config=shape, **{name: getattr(values, name) for name in names})
+    except ValueError as error:
+        raise door.UsageError(str(error)) from error
 
 
 def claim_output(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:
@@ -129,10 +148,12 @@ def main() -> None:
     claim_output(settings, data)
     model_path = os.path.join(settings.output_dir, "model")
     if _has_content(model_path):
-        logging.info("the run is finished: %s (%d steps)", model_path, settings.num_train_steps)
+        logging.info("this run of %d steps is finished already", settings.num_train_steps)
+        _report(model_path, read_training(model_path).get("evaluation", {}))
         return
 
     inputs = read_inputs(settings)
+    _warn_of_unseen_positions(settings.config, data)
 
     startup.keep_freed_memory()
 
@@ -154,9 +175,29 @@ def main() -> None:
             f"{settings.output_dir}: {error}; the newest checkpoint is from before. Try a lower --learning_rate, a "
             "longer warm-up, or --dtype=float32"
         ) from error
+    _report(model_path, figures)
+
+
+def _warn_of_unseen_positions(shape: AlbertConfig, data: manifest.DataDirectory) -> None:
+    if data.max_seq_length < shape.max_position_embeddings:
+        logging.warning(
+            "the model has %d positions, but this data trains the first %d only (its max_seq_length); exports will cut "
+            "texts there. --max_position_embeddings=%d leaves the others out",
+            shape.max_position_embeddings,
+            data.max_seq_length,
+            data.max_seq_length,
+        )
+
+
+def _report(model_path: str, figures: Mapping[str, float]) -> None:
+    """Prints what was learned, where the model is, and what can be done with it."""
     if figures:
-        door.print_table("held-out data", ("figure", "value"), figures.items())
-    print(model_path)
+        columns = ("on held-out data", "at [MASK]", "at all predictions")
+        title = f"{figures['examples']:,} held-out examples; losses in nats per prediction"
+        door.print_table(title, columns, report.rows(figures))
+        print(f"{report.verdict(figures)}\n")
+    print(f"model directory: {model_path}")
+    print(f"next: python -m export.saved_model --model={shlex.quote(model_path)} --output_dir=exported")
 
 
 def _read(path: str) -> str | None:

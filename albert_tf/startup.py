@@ -27,11 +27,11 @@ def quieten_tensorflow() -> None:
         sys.meta_path.insert(0, _QuietFinder())
 
 
-# Parameters of glibc's mallopt(3), by their numbers in malloc.h, and values in bytes.
+# Parameters of glibc's mallopt(3), by their numbers in malloc.h; sizes in bytes.
 _MALLOC_LIMITS = {
     -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD: free memory above which it is given back
     -2: 128 << 20,  # M_TOP_PAD: asked for beyond what is needed
-    -3: 32 << 20,  # M_MMAP_THRESHOLD: size from which a block is mapped on its own; the largest that glibc takes
+    -4: 0,  # M_MMAP_MAX: how many large blocks may be mapped on their own, to be unmapped when they are freed
 }
 
 
@@ -39,7 +39,8 @@ def keep_freed_memory() -> bool:
     """Makes the C library keep freed memory for the next training step; whether it is one that can (glibc).
 
     By default it gives large blocks back to the system, and TensorFlow asks for the same ones in every step on a CPU:
-    for small models two fifths of the processor time went into that.
+    two fifths of the processor time went into that, and into the page faults that follow. The most memory that a run
+    holds grows by a tenth.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -72,7 +73,7 @@ class _QuietLoader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        with _held_back():
+        with held_back():
             self._loader.exec_module(module)
             # Without a GPU the first look for one says "failed call to cuInit: UNKNOWN ERROR": let it be now.
             # /dev/dxg is the GPU under WSL 2, whose errors are worth seeing.
@@ -84,7 +85,7 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 @contextlib.contextmanager
-def _held_back() -> Iterator[None]:
+def held_back() -> Iterator[None]:
     """Keeps what is written to file descriptor 2 in the block; writes it out if the block fails."""
     sys.stderr.flush()
     try:

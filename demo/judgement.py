@@ -22,10 +22,9 @@ from albert_tf import features
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.training.evaluation import Evaluator, count_labels
+from albert_tf.training.report import ENOUGH_ERRORS, ENOUGH_NATS
 
 ENOUGH_POSITIONS = 10_000
-ENOUGH_NATS = 0.1
-ENOUGH_ERRORS = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,18 +70,18 @@ class Judgement:
                 f"permuted must count the positions of own, {own['positions_at_mask']}, got "
                 f"{permuted['positions_at_mask']}"
             )
-        below_bound, error = own["gain_over_unigram_at_mask"], own["gain_over_unigram_at_mask_error"]
+        below_bound, error = own["gain_over_context_free_at_mask"], own["gain_over_context_free_at_mask_error"]
         return cls(
             positions=int(own["positions_at_mask"]),
             loss=own["masked_lm_loss_at_mask"],
-            bound=own["unigram_loss_at_mask"],
+            bound=own["context_free_loss_at_mask"],
             permuted=permuted["masked_lm_loss_at_mask"],
             below_bound=below_bound,
             below_bound_error=error,
-            below_permuted=below_bound - permuted["gain_over_unigram_at_mask"],
-            below_permuted_error=error + permuted["gain_over_unigram_at_mask_error"],
+            below_permuted=below_bound - permuted["gain_over_context_free_at_mask"],
+            below_permuted_error=error + permuted["gain_over_context_free_at_mask_error"],
             accuracy=own["masked_lm_accuracy_at_mask"],
-            bound_accuracy=own["unigram_accuracy_at_mask"],
+            bound_accuracy=own["context_free_accuracy_at_mask"],
             order_accuracy=own["sentence_order_accuracy"],
             order_majority=own["sentence_order_majority"],
         )

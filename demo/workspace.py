@@ -106,7 +106,7 @@ def open_workspace(folder: str) -> Iterator[Workspace]:
         except BlockingIOError as error:
             raise FolderInUseError(folder) from error
         # Nobody else is at work, so these are what a killed run left: `whole_file` and `whole_directory` name them so.
-        for pattern in ("*.partial-*", ".*.partial-*", "*/.*.partial-*"):
+        for pattern in ("*.partial-*", "*/*.partial-*"):
             for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
                 if os.path.isdir(path):
                     shutil.rmtree(path, ignore_errors=True)

@@ -13,7 +13,7 @@ import numpy as np
 from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer
 from export import tflite
-from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
+from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE, TEXT_FOLDER
 from export.marked_text import MARKER, MarkedTextEncoder
 
 
@@ -66,7 +66,9 @@ class SavedModelRunner:
 
         path = os.fspath(path)
         if not tf.saved_model.contains_saved_model(path):
-            raise FileNotFoundError(f"{path}: no SavedModel there (saved_model.pb is missing)")
+            inside = os.path.join(path, TEXT_FOLDER)
+            advice = f"; did you mean {inside}?" if tf.saved_model.contains_saved_model(inside) else ""
+            raise FileNotFoundError(f"{path}: no SavedModel there (saved_model.pb is missing){advice}")
         try:
             # The object owns the variables that its signatures read.
             self._model = tf.saved_model.load(path)
@@ -187,15 +189,15 @@ def load_tflite_runner(path: str | os.PathLike[str], model_directory: str | os.P
       FileNotFoundError: if either is missing.
       ValueError: if either is damaged, or they do not belong together.
     """
-    from albert_tf.model_directory import load_tokenizer, read_config
+    from albert_tf.model_directory import load_tokenizer, read_max_seq_length
 
-    config = read_config(model_directory)
+    max_seq_length = read_max_seq_length(model_directory)
     with open(path, "rb") as stream:
         content = stream.read()
     return TFLiteRunner(
         content,
         load_tokenizer(model_directory),
-        max_seq_length=config.max_position_embeddings,
+        max_seq_length=max_seq_length,
         source=os.fspath(path),
     )
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ def export_saved_model(
     Args:
       model_directory: the model directory.
       output_directory: folder to make, with `text` and `ids` in it.
-      max_seq_length: length in tokens that texts are cut to (S); None takes the longest that the model can.
+      max_seq_length: length in tokens that texts are cut to (S); None takes the longest that the model was trained on.
       top_k: candidates for each mask.
       max_difference: how far any output may be from the source, as a share of the output's largest magnitude.
       overwrite: whether a folder with content at `output_directory` is replaced.
@@ -77,10 +78,14 @@ def export_saved_model(
       ValueError: if it is damaged, `output_directory` has content, a setting is out of range, or an exported model does
         not give the source's numbers.
     """
-    with door.whole_directory(output_directory, replace=overwrite) as folder:
-        from albert_tf.model_directory import load_model, load_tokenizer, read_config
+    advice = "name another folder, or pass --overwrite to replace it"
+    with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
+        from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_max_seq_length
 
-        max_seq_length = checked_max_seq_length(max_seq_length, read_config(model_directory).max_position_embeddings)
+        longest = read_config(model_directory).max_position_embeddings
+        if max_seq_length is None:
+            max_seq_length = read_max_seq_length(model_directory)
+        max_seq_length = checked_max_seq_length(max_seq_length, longest)
         model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
         write_saved_models(folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k)
         agreement = _compare_with_source(folder, model, tokenizer, max_seq_length, max_difference)
@@ -114,14 +119,12 @@ def write_saved_models(
     save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
 
 
-def checked_max_seq_length(max_seq_length: int | None, longest: int) -> int:
-    """`max_seq_length`, or `longest` where it is None.
+def checked_max_seq_length(max_seq_length: int, longest: int) -> int:
+    """`max_seq_length`, checked.
 
     Raises:
       ValueError: if the model cannot take that length, or no pair of texts fits.
     """
-    if max_seq_length is None:
-        return longest
     if not 5 <= max_seq_length <= longest:
         raise ValueError(
             f"max_seq_length must be in [5, {longest}] (the model's max_position_embeddings), got {max_seq_length}"
@@ -220,7 +223,7 @@ def _define_flags() -> None:
     flags.DEFINE_string("model", None, "Model directory to export.")
     flags.DEFINE_string("output_dir", None, "Folder to make, with text/ and ids/ in it.")
     flags.DEFINE_integer(
-        "max_seq_length", None, "Tokens that texts are cut to; by default the longest that the model takes.", 5
+        "max_seq_length", None, "Tokens that texts are cut to; by default the longest that the model was trained on.", 5
     )
     flags.DEFINE_integer("top_k", TOP_K, "Candidates that fill_mask gives for each mask.", 1)
     flags.DEFINE_float(
@@ -248,6 +251,8 @@ def main() -> None:
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{report.parameters:,} weights, {report.variables_bytes / 1e6:.1f} MB ({per_weight:.3f} bytes each)")
     print(f"text in: {report.text_folder}\nids in:  {report.ids_folder}")
+    folder = shlex.quote(report.text_folder)
+    print(f"next: python -m export.run_saved_model --saved_model={folder} --text='A sentence with a [MASK].'")
 
 
 if __name__ == "__main__":

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from absl import flags, logging
 
-from albert_tf import door
+from albert_tf import door, startup
 from export.artifacts import ENCODER_INPUTS, quiet
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
 
     try:
         interpreter = Interpreter(model_content=content, num_threads=num_threads)
+        with startup.held_back():  # the runtime says here which delegate it uses
+            interpreter.allocate_tensors()
         signatures = interpreter.get_signature_list()
     except (RuntimeError, ValueError) as error:
         raise ValueError(f"not a TFLite file, or a damaged one: {error}") from error
@@ -228,6 +231,9 @@ def main() -> None:
     rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{values.output}: {report.bytes / 1e6:.2f} MB")
+    if values.head in ("masked_lm", "pretraining", "all"):
+        question = f"--tflite={shlex.quote(values.output)} --model={shlex.quote(values.model)}"
+        print(f"next: python -m export.run_saved_model {question} --text='A sentence with a [MASK].'")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ Examples:
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import Any
 
 from absl import flags, logging
@@ -72,8 +74,14 @@ def _settings() -> Any:
     """Settings from the flags, checked."""
     from pipelines import examples, running
 
-    if NUM_WORKERS.value < 1:
-        raise door.UsageError(f"num_workers must be at least 1, got {NUM_WORKERS.value}")
+    cores = os.cpu_count() or 1
+    most = max(4, 2 * cores)
+    if not 1 <= NUM_WORKERS.value <= most:
+        raise door.UsageError(
+            f"num_workers must be in [1, {most}] on this machine with {cores} core(s), got {NUM_WORKERS.value}"
+        )
+    if BEAM_OPTIONS.value and RUNNER.value == running.LOCAL_RUNNER:
+        raise door.UsageError(f"beam_option {BEAM_OPTIONS.value[0]} is for another --runner; the local one has none")
     if NUM_WORKERS.value > 1 and RUNNER.value != running.LOCAL_RUNNER:
         raise door.UsageError(f"num_workers is for --runner=local, got runner {RUNNER.value}; use --beam_option")
     try:
@@ -102,6 +110,7 @@ def _report(output: str, log: dict[str, Any]) -> None:
     door.print_table(output, ("what", "count"), rows)
     share = counts["tokens_out"] / max(1, counts["tokens_in"])
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
+    print(f"next: python -m albert_tf.pretrain --data_dir={shlex.quote(output)} ... (its --help has an example)")
 
 
 if __name__ == "__main__":

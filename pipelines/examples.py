@@ -13,6 +13,9 @@ from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import documents, masking, records, segments, sentences
 
+# Far beyond what anybody uses; a slip of the finger must not ask for all the memory there is.
+_LONGEST_SEQUENCE, _LONGEST_NGRAM, _MOST_COPIES = 1 << 16, 64, 1000
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
@@ -46,11 +49,17 @@ class ExampleSettings:
             object.__setattr__(self, "max_predictions_per_seq", needed)
         if self.masking not in ("dynamic", "static"):
             raise ValueError(f"masking must be dynamic or static, got {self.masking!r}")
-        for name in ("num_shards", "max_predictions_per_seq", "max_ngram", "dupe_factor"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.num_shards > 99_999:
-            raise ValueError(f"num_shards must be at most 99999, got {self.num_shards}")
+        if self.max_seq_length > _LONGEST_SEQUENCE:
+            raise ValueError(f"max_seq_length must be at most {_LONGEST_SEQUENCE}, got {self.max_seq_length}")
+        limits = {
+            "num_shards": 99_999,
+            "max_predictions_per_seq": self.max_seq_length,
+            "max_ngram": _LONGEST_NGRAM,
+            "dupe_factor": _MOST_COPIES,
+        }
+        for name, most in limits.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be in [1, {most}], got {getattr(self, name)}")
         if not 0 <= self.seed < 2**62:
             raise ValueError(f"seed must be in [0, 2**62), got {self.seed}")
         if not 0.0 <= self.short_seq_prob <= 1.0:

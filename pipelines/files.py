@@ -62,6 +62,8 @@ def _local_matches(pattern: str) -> dict[str, int]:
     paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
     files = {os.path.abspath(path): os.path.getsize(path) for path in paths if os.path.isfile(path)}
     if paths and not files:
+        if not os.path.isdir(paths[0]):
+            raise ValueError(f"{pattern}: is no regular file")
         raise ValueError(f"{pattern}: is a folder; name the files in it, such as {os.path.join(pattern, '*.txt')}")
     return files
 

@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from albert_tf import door
 with door.group("Input and output"):
     INPUT = flags.DEFINE_list("input", None, "Text files: names or patterns, separated by commas.")
     OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
+    OVERWRITE = flags.DEFINE_boolean("overwrite", False, "Replace a folder with content at --output_dir.")
 
 with door.group("Vocabulary"):
     VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30000, "Pieces to make, special ones included.")
@@ -55,14 +57,23 @@ def main() -> None:
     )
     inputs = files.find_files(INPUT.value)
     began = time.monotonic()
-    with door.whole_directory(OUTPUT_DIR.value) as folder:
-        lines = _read(inputs, f"training {settings.vocab_size} pieces")
+    # Checked before the work, filled after it: training answers no signal, so nothing unfinished must lie about.
+    advice = "name another folder, or pass --overwrite to replace it"
+    door.check_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice)
+    lines = _read(inputs, f"training {settings.vocab_size} pieces")
+    try:
         trained, counts = vocabulary.train_vocabulary(lines, settings, config, verbose=verbose)
+    except vocabulary.UnfitTextError as error:
+        raise door.UserError(f"{','.join(INPUT.value)}: {error}") from error
+    with door.whole_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice) as folder:
         door.write_whole(files.join(folder, files.MODEL_FILE), trained.model_proto)
         door.write_whole(files.join(folder, files.CONFIG_FILE), config.to_json())
     rows = [("pieces", trained.vocab_size), *sorted(counts.items(), key=lambda item: item[0].startswith("dropped"))]
     door.print_table(OUTPUT_DIR.value, ("what", "count"), rows)
     logging.info("trained in %.1f s", time.monotonic() - began)
+    folder = shlex.quote(OUTPUT_DIR.value)
+    texts = shlex.quote(",".join(INPUT.value))
+    print(f"next: python -m pipelines.build_pretraining_data --input={texts} --tokenizer={folder} --output_dir=data")
 
 
 def _read(inputs: Any, next_step: str) -> Iterator[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import signal
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +25,8 @@ USER_DEFINED_SYMBOLS = ("(", ")", '"', "-", ".", "\u2013", "\u00a3", "\u20ac")
 # SentencePiece leaves out lines with these without a word that its caller could see.
 _RESERVED = ("\x00", "\u2585")
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 _TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 _TOO_SMALL = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
@@ -32,10 +36,11 @@ class VocabularySettings:
     """How to train. Checks itself when made and never changes.
 
     Attributes:
-      vocab_size: pieces to make (V), special ones included.
-      character_coverage: share of all characters that must be in the vocabulary, in (0, 1].
-      max_sentence_length: longest line to use, bytes of UTF-8 after normalisation.
-      num_threads: threads of the training. The scores' last digits depend on it, so it does not follow the machine.
+      vocab_size: pieces to make (V), special ones included; at most ten million.
+      character_coverage: share of all characters that must be in the vocabulary, in [0.98, 1].
+      max_sentence_length: longest line to use, bytes of UTF-8 after normalisation, in [10, 2**30].
+      num_threads: threads of the training, in [1, 1024]. The scores' last digits depend on it, so it does not follow
+        the machine.
     """
 
     vocab_size: int = 30000
@@ -45,13 +50,20 @@ class VocabularySettings:
 
     def __post_init__(self) -> None:
         least = 2 + len(CONTROL_SYMBOLS) + len(USER_DEFINED_SYMBOLS) + 1
-        if self.vocab_size < least:
-            raise ValueError(f"vocab_size must be at least {least}, got {self.vocab_size}")
-        if not 0.0 < self.character_coverage <= 1.0:
-            raise ValueError(f"character_coverage must be in (0, 1], got {self.character_coverage}")
-        for name in ("max_sentence_length", "num_threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        # SentencePiece's own limits, but for the first: with thousands of millions of pieces it never ends.
+        limits = {
+            "vocab_size": (least, 10_000_000),
+            "character_coverage": (0.98, 1.0),
+            "max_sentence_length": (10, 1 << 30),
+            "num_threads": (1, 1024),
+        }
+        for name, (lowest, highest) in limits.items():
+            if not lowest <= getattr(self, name) <= highest:
+                raise ValueError(f"{name} must be in [{lowest}, {highest}], got {getattr(self, name)}")
+
+
+class UnfitTextError(ValueError):
+    """No vocabulary of the size asked for can be trained on the text; does not name the text."""
 
 
 def train_vocabulary(
@@ -69,12 +81,15 @@ def train_vocabulary(
       config: how the tokenizer prepares text.
       verbose: whether SentencePiece's own log goes to standard error.
 
+    From the last line on until it returns, Ctrl-C and SIGTERM end the process at once: keep no unfinished file open.
+
     Raises:
-      ValueError: if there is no text, or `vocab_size` does not fit it; also what reading `lines` raises.
+      UnfitTextError: if there is no text, or `vocab_size` does not fit it. Also what reading `lines` raises.
     """
     counts: Counter[str] = Counter()
     failures: list[Exception] = []
     model = io.BytesIO()
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_prepared(lines, settings, config, counts, failures),
@@ -96,7 +111,11 @@ def train_vocabulary(
         )
     except RuntimeError as error:
         if not failures:
-            raise ValueError(_explain(str(error), settings, counts)) from error
+            raise UnfitTextError(_explain(str(error), settings, counts)) from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
     if failures:
         raise failures[0]
     trained = tokenizer.AlbertTokenizer(model.getvalue(), config=config)
@@ -128,8 +147,16 @@ def _prepared(
                 counts["lines"] += 1
                 counts["bytes"] += size
                 yield text
+        _end_at_once_on_signals()
     except Exception as error:
         failures.append(error)
+
+
+def _end_at_once_on_signals() -> None:
+    """Lets Ctrl-C and SIGTERM end the process while SentencePiece computes, when no Python code could answer them."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _explain(message: str, settings: VocabularySettings, counts: Counter[str]) -> str:

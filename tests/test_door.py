@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 
 import pytest
 
+from albert_tf import door
 from tests import conftest
 
 DOOR = '''"""Counts things.
@@ -20,7 +22,7 @@ Example:
   python -m counting --input=things.txt
 """
 import os, sys, time
-from absl import flags
+from absl import flags, logging
 from albert_tf import door
 
 with door.group("Input"):
@@ -30,6 +32,7 @@ with door.group("Counting"):
     flags.DEFINE_integer("num_things", 17, "Things to count.", lower_bound=1)
     flags.DEFINE_bool("lower_case", True, "Whether to count in lower case.")
 flags.DEFINE_list("colours", ["red", "blue"], "Colours to count.")
+flags.DEFINE_multi_string("shape", [], "Shape to count. May be repeated.")
 
 def main():
     what = INPUT.value
@@ -40,6 +43,10 @@ def main():
     if what == "fault": raise KeyError("colour")
     if what == "interrupt": raise KeyboardInterrupt
     if what == "code": return 7
+    if what == "news":
+        logging.info("%d things", 5)
+        logging.warning("one is square")
+    if what.startswith("write"): door.write_whole(what.removeprefix("write "), "things")
     if what == "wait":
         with door.whole_directory("made") as folder:
             open(os.path.join(folder, "half"), "w").close()
@@ -87,6 +94,7 @@ def test_help_teaches_and_lists_only_the_doors_flags(folder: pathlib.Path) -> No
     # groups in the order of their definition, then what stands in no group, then what every door has
     titles = ["Input:", "Counting:", "Other flags:", "Every command:"]
     assert [line for line in lines if line in titles] == titles
+    assert "      Shape to count. May be repeated. (default: none)" in lines
     forms = [line.strip().split()[0] for line in lines if line.startswith("  --")]
     assert forms == [
         "--input=TEXT",
@@ -94,6 +102,7 @@ def test_help_teaches_and_lists_only_the_doors_flags(folder: pathlib.Path) -> No
         "--num_things=NUMBER",
         "--[no]lower_case",
         "--colours=VALUE",
+        "--shape=VALUE",
         "--help",
         "--flagfile=FILE",
         "--verbosity=LEVEL",
@@ -213,3 +222,47 @@ def test_tensorflows_file_errors_are_mistakes_of_the_caller() -> None:
     assert not issubclass(tf.errors.InternalError, expected)
     error = tf.errors.NotFoundError(None, None, "a/b.txt;\n No such file")
     assert door._one_line(error) == "a/b.txt; No such file"
+
+
+def test_news_come_with_the_time_of_day_and_warnings_say_so(folder: pathlib.Path) -> None:
+    first, second = run(folder, "--input=news").stderr.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d 5 things", first)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d warning: one is square", second)
+    assert "counting.py:" in run(folder, "--input=news", "--verbosity=1").stderr
+
+
+@pytest.mark.parametrize("flag", ["--input=", "--mode=", "--colours=", "--shape="])
+def test_flag_without_a_value(folder: pathlib.Path, flag: str) -> None:
+    done = run(folder, "--input=value", flag)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"{flag} has no value" in done.stderr or "--mode=: value should be one of" in done.stderr, done.stderr
+
+
+def test_errors_name_the_file_that_was_asked_for(folder: pathlib.Path) -> None:
+    for path, reason in ((f"{'a' * 300}.txt", "File name too long"), ("counting.py/a/b", "Not a directory")):
+        done = run(folder, f"--input=write {path}")
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+        assert "partial" not in done.stderr
+        assert done.stderr.endswith(f"{reason}\n")
+
+
+def test_attributes_of_a_settings_class_become_help() -> None:
+    class Settings:
+        """Settings of the count.
+
+        Attributes:
+          things: how many, and a line that is long enough to be
+            continued on the next: with a colon.
+          colour: of each.
+
+        Raises:
+          ValueError: never.
+        """
+
+    assert door.attribute_help(Settings) == {
+        "things": "how many, and a line that is long enough to be continued on the next: with a colon.",
+        "colour": "of each.",
+    }
+    assert door.attribute_help(int) == {}

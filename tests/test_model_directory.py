@@ -43,6 +43,29 @@ def directory(tmp_path):
     return path
 
 
+def test_longest_sequence_is_what_was_trained(directory):
+    def with_training(text):
+        (directory / "training.json").write_text(text)
+        return model_directory.read_max_seq_length(directory)
+
+    assert with_training('{"step": 5}') == 11  # max_position_embeddings
+    assert with_training('{"max_seq_length": 7}') == 7
+    assert with_training('{"max_seq_length": 13}') == 11
+    (directory / "training.json").unlink()
+    assert model_directory.read_max_seq_length(directory) == 11
+
+
+def test_folder_of_a_run_is_not_its_model(directory, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    with pytest.raises(FileNotFoundError) as caught:
+        model_directory.read_config(run)
+    assert "did you mean" not in str(caught.value)
+    directory.rename(run / "model")
+    with pytest.raises(FileNotFoundError, match=r"did you mean .*run/model\?"):
+        model_directory.read_config(run)
+
+
 def test_round_trip(directory):
     loaded = model_directory.load_model(directory)
     assert loaded.config == CONFIG

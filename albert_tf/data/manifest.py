@@ -100,6 +100,8 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
     source = os.path.join(path, DATASET_FILE)
     if not _exists(path):
         raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
+    if not is_remote(path) and not os.path.exists(source):
+        raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
     content = _read(source)
     values = parse_object(content, source=source)
     if values.get("format") != _FORMAT:

@@ -28,7 +28,7 @@ from albert_tf.training import losses
 # Examples whose labels are counted for the context-free bound.
 LABEL_SAMPLE = 50_000
 
-_POSITION_SUMS = ("count", "loss", "right", "unigram_loss", "unigram_right")
+_POSITION_SUMS = ("count", "loss", "right", "context_free_loss", "context_free_right")
 _DIFFERENCE_SUMS = ("count", "first", "second", "squares", "products", "row_squares")
 _SETS = ("all", "mask")
 
@@ -81,7 +81,7 @@ class Evaluator:
         self._examples = data.num_examples if max_examples is None else min(max_examples, data.num_examples)
         self._mask_id = data.special_ids["mask"]
         smoothed = label_counts.astype(np.float64) + 1.0
-        self._unigram_losses = tf.constant(-np.log(smoothed / smoothed.sum()), tf.float32)  # [V]
+        self._context_free_losses = tf.constant(-np.log(smoothed / smoothed.sum()), tf.float32)  # [V]
         self._commonest = int(np.argmax(label_counts))
         self._data = data
         self._batch_size = batch_size
@@ -122,8 +122,8 @@ class Evaluator:
         shown = tf.gather(batch[features.INPUT_IDS], batch[features.MASKED_LM_POSITIONS], batch_dims=1)
         loss = tf.cast(losses.cross_entropy(logits, labels), tf.float32)
         right = tf.cast(tf.argmax(logits, -1, tf.int32) == labels, tf.float32)
-        unigram = tf.gather(self._unigram_losses, labels)
-        unigram_right = tf.cast(labels == self._commonest, tf.float32)
+        context_free = tf.gather(self._context_free_losses, labels)
+        context_free_right = tf.cast(labels == self._commonest, tf.float32)
         # Row i predicts at its own positions; the labels are those of the row half a batch before, which is seldom of
         # the same document.
         shift = labels.shape[0] // 2
@@ -131,9 +131,9 @@ class Evaluator:
         own = tf.roll(loss, shift, axis=0)
         sums = {}
         for name, chosen in (("all", used), ("mask", used * tf.cast(shown == self._mask_id, tf.float32))):
-            each = (tf.ones_like(loss), loss, right, unigram, unigram_right)
+            each = (tf.ones_like(loss), loss, right, context_free, context_free_right)
             sums[name] = tf.stack([tf.reduce_sum(chosen * value) for value in each])
-            sums[f"unigram_{name}"] = _difference_sums(unigram, loss, chosen)
+            sums[f"context_free_{name}"] = _difference_sums(context_free, loss, chosen)
             sums[f"permuted_{name}"] = _difference_sums(permuted, own, chosen * tf.roll(chosen, shift, axis=0))
         order, weights = batch[features.SENTENCE_ORDER_LABEL], batch[EXAMPLE_WEIGHT]
         order_logits = outputs["sentence_order_logits"]
@@ -185,11 +185,11 @@ def summarize(totals: Mapping[str, np.ndarray]) -> dict[str, float]:
         figures[f"positions{ending}"] = int(sums["count"])
         figures[f"masked_lm_loss{ending}"] = sums["loss"] / count
         figures[f"masked_lm_accuracy{ending}"] = sums["right"] / count
-        figures[f"unigram_loss{ending}"] = sums["unigram_loss"] / count
-        figures[f"unigram_accuracy{ending}"] = sums["unigram_right"] / count
-        gain, error, _ = _mean_difference(totals[f"unigram_{name}"])
-        figures[f"gain_over_unigram{ending}"] = gain
-        figures[f"gain_over_unigram{ending}_error"] = error
+        figures[f"context_free_loss{ending}"] = sums["context_free_loss"] / count
+        figures[f"context_free_accuracy{ending}"] = sums["context_free_right"] / count
+        gain, error, _ = _mean_difference(totals[f"context_free_{name}"])
+        figures[f"gain_over_context_free{ending}"] = gain
+        figures[f"gain_over_context_free{ending}_error"] = error
         gain, error, permuted = _mean_difference(totals[f"permuted_{name}"])
         figures[f"permuted_loss{ending}"] = permuted
         figures[f"gain_over_permuted{ending}"] = gain

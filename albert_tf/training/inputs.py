@@ -46,4 +46,9 @@ def read_inputs(settings: PretrainingSettings) -> Inputs:
                 f"{os.path.join(directory.path, DATASET_FILE)}: max_seq_length must be at most the model's "
                 f"max_position_embeddings, {config.max_position_embeddings}, got {directory.max_seq_length}"
             )
+    if settings.train_batch_size > data.num_examples:
+        raise ValueError(
+            f"{source}: train_batch_size must be at most the number of examples, {data.num_examples}, got "
+            f"{settings.train_batch_size}"
+        )
     return Inputs(data=data, held_out=held_out, tokenizer=tokenizer)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -37,8 +38,10 @@ from albert_tf.training.metrics_log import MetricsLog
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
 from albert_tf.training.settings import PretrainingSettings
 
-# Steps of one call into the graph: few, so that Ctrl-C and the progress bar come soon.
+# Steps of one call into the graph: few, and of a second at most where a step takes less, so that Ctrl-C, SIGTERM and
+# the progress bar come soon.
 _STEPS_PER_CALL = 10
+_SECONDS_PER_CALL = 1.0
 
 
 class Pretraining:
@@ -150,6 +153,7 @@ class Pretraining:
             self._tokenizer,
             training={
                 "step": settings.num_train_steps,
+                "max_seq_length": self._data.max_seq_length,
                 "settings": settings.fingerprint(self._data.digest),
                 "evaluation": figures,
             },
@@ -179,15 +183,19 @@ class Pretraining:
         eval_steps = settings.eval_steps or last
         recent: list[np.ndarray] = []
         figures: dict[str, float] = {}
+        affordable = 1  # the first call builds the graph, too
         while step < last:
             events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
-            count = min(_STEPS_PER_CALL, last - step, *(every - step % every for every in events))
+            count = min(affordable, last - step, *(every - step % every for every in events))
+            began = time.monotonic()
             reported, epochs, examples = self._trainer.run(iterator, count)
+            seconds = (time.monotonic() - began) / count
+            affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
             log.write_examples(step + 1, epochs, examples)
             step += count
             recent.extend(reported)
             loss, order_loss = reported[-1][:2]
-            bar.advance(count, masked_lm_loss=float(loss), order_loss=float(order_loss))
+            bar.advance(count, masked_lm_loss=float(loss), sentence_order_loss=float(order_loss))
             if step % settings.log_steps == 0 or step == last:
                 means = dict(zip(METRICS, np.mean(recent, axis=0).astype(float).tolist(), strict=True))
                 rate = float(self._schedule(step - 1))  # of the step just made
@@ -208,7 +216,7 @@ class Pretraining:
             step,
             figures["masked_lm_loss"],
             figures["masked_lm_loss_at_mask"],
-            figures["unigram_loss_at_mask"],
+            figures["context_free_loss_at_mask"],
             100 * figures["masked_lm_accuracy"],
             100 * figures["masked_lm_accuracy_at_mask"],
             100 * figures["sentence_order_accuracy"],

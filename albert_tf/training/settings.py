@@ -108,7 +108,7 @@ class PretrainingSettings:
             raise ValueError(f"num_warmup_steps must be in {limits}, got {self.num_warmup_steps}")
         for name in ("learning_rate", "weight_decay", "clip_norm"):
             if not 0.0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed must be in [0, 2**31), got {self.seed}")
         choices = {"optimizer": OPTIMIZERS, "strategy": STRATEGIES, "dtype": DTYPES, "skip_padding": SKIP_PADDING}

@@ -85,11 +85,11 @@ def figures(**changes: float) -> dict[str, float]:
     return {
         "positions_at_mask": 12_000,
         "masked_lm_loss_at_mask": 5.5,
-        "unigram_loss_at_mask": 6.2,
-        "gain_over_unigram_at_mask": 0.7,
-        "gain_over_unigram_at_mask_error": 0.02,
+        "context_free_loss_at_mask": 6.2,
+        "gain_over_context_free_at_mask": 0.7,
+        "gain_over_context_free_at_mask_error": 0.02,
         "masked_lm_accuracy_at_mask": 0.2,
-        "unigram_accuracy_at_mask": 0.07,
+        "context_free_accuracy_at_mask": 0.07,
         "sentence_order_accuracy": 0.8,
         "sentence_order_majority": 0.51,
         **changes,
@@ -98,8 +98,8 @@ def figures(**changes: float) -> dict[str, float]:
 
 PERMUTED = {
     "masked_lm_loss_at_mask": 6.6,
-    "gain_over_unigram_at_mask": -0.4,
-    "gain_over_unigram_at_mask_error": 0.03,
+    "gain_over_context_free_at_mask": -0.4,
+    "gain_over_context_free_at_mask_error": 0.03,
 }
 
 
@@ -118,10 +118,10 @@ def test_judgement_compares_own_and_permuted_figures() -> None:
     [
         ({}, {}, True),
         ({"positions_at_mask": 9_999}, {"positions_at_mask": 9_999}, False),
-        ({"gain_over_unigram_at_mask": 0.09}, {}, False),
-        ({"gain_over_unigram_at_mask_error": 0.15}, {}, False),
-        ({}, {"gain_over_unigram_at_mask": 0.61}, False),
-        ({}, {"gain_over_unigram_at_mask_error": 0.21}, False),
+        ({"gain_over_context_free_at_mask": 0.09}, {}, False),
+        ({"gain_over_context_free_at_mask_error": 0.15}, {}, False),
+        ({}, {"gain_over_context_free_at_mask": 0.61}, False),
+        ({}, {"gain_over_context_free_at_mask_error": 0.21}, False),
     ],
 )
 def test_learned_needs_distance_and_certainty(own: dict[str, float], permuted: dict[str, float], learned: bool) -> None:

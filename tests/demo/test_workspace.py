@@ -41,7 +41,7 @@ def test_stage_is_done_only_with_its_whole_note(tmp_path: pathlib.Path) -> None:
 
 
 def test_opening_removes_what_a_killed_run_left(tmp_path: pathlib.Path) -> None:
-    for name in ("model.partial-7-ab/x", ".a.json.partial-7-ab", "data/.b.partial-7-ab", "data/c", "training/d"):
+    for name in ("model.partial-7-ab/x", "a.json.partial-7-ab", "data/b.partial-7-ab", "data/c", "training/d"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")

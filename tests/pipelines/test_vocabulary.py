@@ -100,10 +100,10 @@ def test_no_text_and_a_failing_source_are_reported() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocab_size": 13}, "vocab_size must be at least 14, got 13"),
-        ({"character_coverage": 0.0}, r"character_coverage must be in \(0, 1\], got 0.0"),
-        ({"max_sentence_length": 0}, "max_sentence_length must be at least 1, got 0"),
-        ({"num_threads": 0}, "num_threads must be at least 1, got 0"),
+        ({"vocab_size": 13}, r"vocab_size must be in \[14, 10000000\], got 13"),
+        ({"character_coverage": 0.0}, r"character_coverage must be in \[0.98, 1.0\], got 0.0"),
+        ({"max_sentence_length": 0}, r"max_sentence_length must be in \[10, 1073741824\], got 0"),
+        ({"num_threads": 0}, r"num_threads must be in \[1, 1024\], got 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, int], message: str) -> None:
@@ -130,11 +130,21 @@ def test_door_writes_a_tokenizer_that_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "code", "message"),
     [
-        ("a.txt", b"", [], 1, "no line of text to train on (the input is empty)"),
+        ("a.txt", b"", [], 1, "a.txt: no line of text to train on (the input is empty)"),
         ("a.txt", b"an bel\n\nan\xffbel", [], 1, "a.txt: byte 10: not valid UTF-8 (0xff: invalid start byte)"),
         ("b.txt", b"an", [], 1, "a.txt: no such file"),
         ("a.txt", b"an bel cor", ["--vocab_size=90"], 1, "vocab_size must be at"),
-        ("a.txt", b"an bel cor", ["--vocab_size=9"], 2, "vocab_size must be at least 14, got 9"),
+        ("a.txt", b"an bel cor", ["--vocab_size=9"], 2, "vocab_size must be in [14, 10000000], got 9"),
+        ("a.txt", b"an", ["--vocab_size=2000000000"], 2, "vocab_size must be in [14, 10000000], got 2000000000"),
+        ("a.txt", b"an", ["--num_threads=9999"], 2, "num_threads must be in [1, 1024], got 9999"),
+        ("a.txt", b"an", ["--output_dir=/dev/null/a"], 1, "/dev/null"),
+        (
+            "made/x",
+            b"an",
+            ["--input={folder}/made/x", "--output_dir={folder}/made/x/y"],
+            1,
+            "made/x: is a file, a folder was expected",
+        ),
         ("a.txt", b"an bel cor", ["--vocab=90"], 2, "unknown flag --vocab"),
         ("made/x", b"an", ["--input={folder}/made"], 1, "made: is a folder; name the files in it"),
         ("made/x", b"an", ["--input={folder}/made/x", "--output_dir={folder}/made"], 1, "has content already"),

@@ -87,9 +87,9 @@ def test_figures(data: DataDirectory, model: AlbertPretrainingModel) -> None:
     expected = {
         "masked_lm_loss_at_mask": flat["loss"].mean(),
         "masked_lm_accuracy_at_mask": np.concatenate(right).mean(),
-        "unigram_loss_at_mask": np.concatenate(unigram).mean(),
-        "gain_over_unigram_at_mask": np.concatenate(unigram).mean() - flat["loss"].mean(),
-        "gain_over_unigram_at_mask_error": _cluster_error([u - o for u, o in zip(unigram, loss, strict=True)]),
+        "context_free_loss_at_mask": np.concatenate(unigram).mean(),
+        "gain_over_context_free_at_mask": np.concatenate(unigram).mean() - flat["loss"].mean(),
+        "gain_over_context_free_at_mask_error": _cluster_error([u - o for u, o in zip(unigram, loss, strict=True)]),
         "permuted_loss_at_mask": flat["permuted"].mean(),
         "gain_over_permuted_at_mask": flat["permuted"].mean() - np.concatenate(permuted_own).mean(),
         "gain_over_permuted_at_mask_error": _cluster_error(
@@ -109,7 +109,7 @@ def test_few_examples(data: DataDirectory, model: AlbertPretrainingModel) -> Non
     made = evaluation.Evaluator(model, strategy, data, np.ones(61, np.int64), batch_size=4, max_examples=5)
     figures = made.run()
     assert figures["examples"] == 5
-    assert figures["unigram_loss"] == pytest.approx(np.log(61), rel=1e-6)
+    assert figures["context_free_loss"] == pytest.approx(np.log(61), rel=1e-6)
 
 
 def test_batch_size_is_checked(data: DataDirectory, model: AlbertPretrainingModel) -> None:

@@ -118,11 +118,24 @@ def test_sequences_longer_than_the_model_takes(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.usefixtures("data_dir")
+def test_batch_larger_than_the_data(tmp_path: pathlib.Path) -> None:
+    done = _door(tmp_path, train_batch_size="25")
+    _assert_refused(done, 1, "dataset.json: train_batch_size must be at most the number of examples, 24, got 25")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("data_dir")
 def test_wrong_usage(tmp_path: pathlib.Path) -> None:
     _assert_refused(_door(tmp_path, "--layers=2"), 2, "unknown flag --layers")
     _assert_refused(_door(tmp_path, config="c.json", num_train_steps="none"), 2, "num_train_steps")
     _assert_refused(_door(tmp_path, "--hidden_size=10", config="c.json"), 2, "give either --config or --hidden_size")
-    _assert_refused(_door(tmp_path, model_size="huge"), 1, "unknown configuration 'huge'")
+    _assert_refused(_door(tmp_path, model_size="huge"), 2, "unknown configuration 'huge'")
+    _assert_refused(_door(tmp_path, learning_rate="nan"), 2, "learning_rate must be a finite number", "got nan")
+    _assert_refused(
+        _door(tmp_path, num_attention_heads="3"), 2, "hidden_size must be a multiple of num_attention_heads"
+    )
+    _assert_refused(_door(tmp_path, "--eval_data_dir="), 2, "--eval_data_dir= has no value")
+    _assert_refused(_door(tmp_path, "--hidden_act=gelo"), 2, "gelu|gelu_exact|relu")
     done = subprocess.run([sys.executable, "-m", "albert_tf.pretrain"], capture_output=True, text=True)
     _assert_refused(done, 2, "missing --data_dir")
 
@@ -204,7 +217,7 @@ def test_a_run_on_static_records_writes_a_model_directory(tmp_path: pathlib.Path
     [
         ({"train_batch_size": 0}, "train_batch_size must be a whole number of at least 1, got 0"),
         ({"num_warmup_steps": 8}, r"num_warmup_steps must be in \[0, num_train_steps = 7\], got 8"),
-        ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, got nan"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number of at least 0, got nan"),
         ({"seed": -1}, r"seed must be in \[0, 2\*\*31\), got -1"),
         ({"optimizer": "sgd"}, "optimizer must be one of lamb, adamw, got 'sgd'"),
         ({"eval_steps": 0}, "eval_steps must be a whole number of at least 1, got 0"),
