@@ -1,7 +1,7 @@
 """The whole path once, on English that is on this machine: text, vocabulary, shards, pretraining, export, an answer.
 
-Nothing is downloaded. It takes about five minutes on two cores. What was done before with the same settings and versions
-is used again; after Ctrl-C the next run goes on where this one stopped.
+Nothing is downloaded. It takes about five minutes on two cores. What was done before with the same settings and
+versions is used again; after Ctrl-C the next run goes on where this one stopped.
 
 Examples:
   python -m demo

@@ -71,5 +71,5 @@ print(startup.keep_freed_memory(), faults())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     kept, page_faults = done.stdout.split()
     assert kept == "True"
-    # 80 MiB, beyond glibc's largest limit for blocks that are mapped on their own: 20,480 pages, once instead of 20 times
+    # 80 MiB, beyond glibc's largest limit for a block that is mapped on its own, are 20,480 pages: once, not 20 times
     assert int(page_faults) < 2 * 20_480
