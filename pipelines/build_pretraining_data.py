@@ -1,6 +1,7 @@
 """Turns text into pretraining examples: TFRecord shards, dataset.json, and copies of the tokenizer's files.
 
-The text has one sentence a line and a blank line between documents; the end of a file ends its document.
+By default the text has one sentence a line and a blank line between documents; --input_format takes other text. The
+end of a file ends its document. Documents with the same sentences are used once.
 
 Two forms of records:
   dynamic  two adjacent segments in their order, unmasked. Training draws their order and the masks, anew in each epoch.
@@ -24,14 +25,20 @@ from typing import Any
 from absl import flags, logging
 
 from albert_tf import door
+from pipelines import reading_flags
 
 with door.group("Input and output"):
-    INPUT = flags.DEFINE_list("input", None, "Text files: names or patterns, separated by commas.")
+    INPUT = flags.DEFINE_list(
+        "input", None, "Text files, also .gz, .bz2 or .zst: names, patterns or folders, separated by commas."
+    )
     TOKENIZER = flags.DEFINE_string(
         "tokenizer", None, "Folder with spiece.model and tokenizer_config.json, or a SentencePiece file for lower case."
     )
     OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
     NUM_SHARDS = flags.DEFINE_integer("num_shards", 8, "Record files to write.")
+
+with door.group("How text is read"):
+    reading_flags.define()
 
 with door.group("Examples"):
     MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 512, "Longest sequence in tokens, with [CLS] and [SEP].")
@@ -62,6 +69,7 @@ def main() -> None:
         files.read_tokenizer(TOKENIZER.value),
         OUTPUT_DIR.value,
         settings,
+        reading=reading_flags.settings(),
         runner=RUNNER.value,
         num_workers=NUM_WORKERS.value,
         beam_options=BEAM_OPTIONS.value,
@@ -102,6 +110,13 @@ def _settings() -> Any:
 
 def _report(output: str, log: dict[str, Any]) -> None:
     counts = log["counts"]
+    if log["bad_input"]:
+        first = log["bad_input"][0]
+        logging.warning(
+            "%d documents left out as bad input, the first: %s, byte %d, %s; all are in build.log.json",
+            len(log["bad_input"]),
+            *first.values(),
+        )
     rows = [(name.replace("_", " "), value) for name, value in counts.items() if isinstance(value, int)]
     rows += [
         (f"tokens dropped: {reason.replace('_', ' ')}", value) for reason, value in counts["tokens_dropped"].items()

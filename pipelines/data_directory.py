@@ -13,7 +13,7 @@ from absl import logging
 
 from albert_tf import door
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import dataset, files, running
+from pipelines import dataset, files, readers, running
 from pipelines.examples import ExampleSettings
 
 
@@ -23,6 +23,7 @@ def build_data_directory(
     output_dir: str,
     settings: ExampleSettings,
     *,
+    reading: readers.ReaderSettings | None = None,
     runner: str = running.LOCAL_RUNNER,
     num_workers: int = 1,
     beam_options: Sequence[str] = (),
@@ -35,6 +36,7 @@ def build_data_directory(
       tokenizer: gives ids and word starts.
       output_dir: folder to make. A data directory there is replaced if the same settings made it.
       settings: what decides the records.
+      reading: how the files are read; None for plain text with a sentence a line, and JSON lines.
       runner: "local", or the name of a Beam runner.
       num_workers: processes of the local runner.
       beam_options: further flags for Beam.
@@ -44,9 +46,10 @@ def build_data_directory(
       ValueError: for input that is missing, empty or not UTF-8, or an output made with other settings.
       OSError: if a file cannot be read or written.
     """
+    reading = reading or readers.ReaderSettings()
     found = files.find_files(inputs)
     output_dir = output_dir.rstrip("/")
-    description = dataset.describe_settings(settings, tokenizer)
+    description = dataset.describe_settings(settings, reading, tokenizer)
     replace = _may_replace(files.join(output_dir, dataset.DATASET_FILE), description)
     files.load_beam(verbose=verbose)
     from pipelines import transforms
@@ -55,7 +58,7 @@ def build_data_directory(
     paths = [file.path for file in found]
     with door.whole_directory(output_dir, replace=replace) as folder:
         running.run(
-            lambda pipeline, notes: transforms.build(pipeline, paths, settings, tokenizer, folder, notes),
+            lambda pipeline, notes: transforms.build(pipeline, paths, reading, settings, tokenizer, folder, notes),
             runner=runner,
             num_workers=num_workers,
             beam_options=beam_options,
@@ -101,9 +104,10 @@ def _complete(
     from pipelines import transforms
 
     work = json.loads(files.read_bytes(files.join(folder, transforms.COUNTS_FILE)))
-    counts = work["counts"]
+    counts = {**work["counts"], "bad_input": len(work["bad_input"])}
     if not counts.get("documents"):
-        raise ValueError(f"{source}: no text; one sentence a line is expected")
+        faults = f" ({counts['bad_input']} documents were left out as bad input)" if counts["bad_input"] else ""
+        raise ValueError(f"{source}: no text; one sentence a line is expected{faults}")
     if not counts.get("examples"):
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")
     manifests = [transforms.take_manifest(folder, shard) for shard in range(settings.num_shards)]
@@ -115,6 +119,7 @@ def _complete(
     door.write_whole(files.join(folder, dataset.DATASET_FILE), dataset.to_json(content))
     return {
         "counts": content["counts"],
+        "bad_input": work["bad_input"],
         "processes": work["processes"],
         "shards": [manifest["work"] for manifest in manifests],
     }

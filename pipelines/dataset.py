@@ -5,6 +5,7 @@ It says nothing of time, host, files or workers: equal input and settings give e
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from albert_tf import features
 from albert_tf.json_object import parse_object
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import files
+from pipelines import files, readers
 from pipelines.examples import ExampleSettings
 
 DATASET_FILE, LOG_FILE = "dataset.json", "build.log.json"
@@ -21,9 +22,11 @@ _FORMAT = "albert_tf pretraining data"
 _RESULTS = ("counts", "shards", "piece_counts")
 
 
-def describe_settings(settings: ExampleSettings, tokenizer: AlbertTokenizer) -> dict[str, Any]:
+def describe_settings(
+    settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: AlbertTokenizer
+) -> dict[str, Any]:
     """The part of dataset.json that is known before any text is read."""
-    values = settings.to_dict()
+    values = {**settings.to_dict(), **dataclasses.asdict(reading)}
     top = ("masking", "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "max_ngram")
     return {
         "format": _FORMAT,
@@ -49,6 +52,7 @@ def describe_counts(counts: Mapping[str, int]) -> dict[str, Any]:
     values = dict(sorted(counts.items()))
     ngrams = {name.removeprefix("ngrams_of_"): values.pop(name) for name in list(values) if name.startswith("ngrams_")}
     dropped = {"single_word": values.pop("tokens_single_word", 0)}
+    values = {"duplicate_documents": 0, "bad_input": 0, **values}
     return {**values, "tokens_dropped": dropped, **({"ngrams": ngrams} if ngrams else {})}
 
 

@@ -115,20 +115,22 @@ class ExampleBuilder:
         self.counts: Counter[str] = Counter()
         self.piece_counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
 
-    def build(self, document: Sequence[str], digest: bytes, occurrence: int = 0) -> list[Record]:
+    def count_duplicate(self, document: Sequence[str]) -> None:
+        """Counts a document that is left out, since one with the same sentences was built."""
+        self.counts.update(duplicate_documents=1, duplicate_sentences=len(document))
+
+    def build(self, document: Sequence[str], digest: bytes) -> list[Record]:
         """Records of every copy of one document.
 
         Args:
           document: its sentences.
           digest: `documents.document_digest` of it.
-          occurrence: how many equal documents came before.
         """
         settings = self._settings
         tokenized = sentences.tokenize_document(document, self._tokenizer, self._starts_table)
         unknown = int(np.count_nonzero(tokenized.ids == self._tokenizer.unk_id))
         self.counts.update(
             documents=1,
-            duplicate_documents=int(occurrence > 0),
             sentences=len(document),
             empty_sentences=tokenized.empty_sentences,
             tokens_in=len(tokenized.ids) * settings.dupe_factor,
@@ -136,7 +138,7 @@ class ExampleBuilder:
         )
         built: list[Record] = []
         for copy in range(settings.dupe_factor):
-            seed = documents.document_seed(digest, seed=settings.seed, occurrence=occurrence, copy=copy)
+            seed = documents.document_seed(digest, seed=settings.seed, copy=copy)
             built += self._build_copy(tokenized, np.random.Generator(np.random.Philox(key=seed)))
         return built
 

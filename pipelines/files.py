@@ -15,6 +15,7 @@ from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 
 MODEL_FILE, CONFIG_FILE = "spiece.model", "tokenizer_config.json"
 
+_CHUNK_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
 
 
@@ -46,8 +47,10 @@ def load_beam(*, verbose: bool = False) -> None:
 def find_files(patterns: Iterable[str]) -> list[InputFile]:
     """Files that match the names or glob patterns, each once, sorted by path.
 
+    A folder stands for all files in it and below, but for hidden ones; links to folders are not followed.
+
     Raises:
-      ValueError: if a pattern matches nothing, or a folder.
+      ValueError: if a pattern matches nothing, or a folder without files.
     """
     found: dict[str, int] = {}
     for pattern in patterns:
@@ -59,20 +62,39 @@ def find_files(patterns: Iterable[str]) -> list[InputFile]:
 
 
 def _local_matches(pattern: str) -> dict[str, int]:
-    paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+    if os.path.isdir(pattern):
+        paths = list(_files_below(pattern))
+        if not paths:
+            raise ValueError(f"{pattern}: a folder without files")
+    else:
+        paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
     files = {os.path.abspath(path): os.path.getsize(path) for path in paths if os.path.isfile(path)}
     if paths and not files:
-        if not os.path.isdir(paths[0]):
-            raise ValueError(f"{pattern}: is no regular file")
-        raise ValueError(f"{pattern}: is a folder; name the files in it, such as {os.path.join(pattern, '*.txt')}")
+        if os.path.isdir(paths[0]):
+            raise ValueError(f"{pattern}: matches folders only; name the files in them, as in 'texts/*.txt'")
+        raise ValueError(f"{pattern}: is no regular file")
     return files
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = os.path.join(parent, name)
+            if not name.startswith(".") and os.path.isfile(path):
+                yield path
 
 
 def _remote_matches(pattern: str) -> dict[str, int]:
     load_beam()
     from apache_beam.io import filesystems
 
-    (result,) = filesystems.FileSystems.match([pattern])
+    if pattern.endswith("/"):
+        pattern += "**"
+    try:
+        (result,) = filesystems.FileSystems.match([pattern])
+    except ValueError as error:  # "Unable to get filesystem from specified path, please use the correct path ..."
+        raise ValueError(f"{pattern}: {error}") from error
     return {metadata.path: metadata.size_in_bytes for metadata in result.metadata_list}
 
 
@@ -89,7 +111,13 @@ def open_to_read(path: str) -> IO[bytes]:
 def read_lines(path: str) -> Iterator[bytes]:
     """Lines of the file with their ends."""
     with open_to_read(path) as stream:
-        yield from stream
+        rest = b""
+        while chunk := stream.read(_CHUNK_BYTES):  # Beam's decompressing files are no iterators of lines
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line + b"\n"
+        if rest:
+            yield rest
 
 
 def read_bytes(path: str) -> bytes:

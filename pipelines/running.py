@@ -27,7 +27,7 @@ _SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
 _STOP_SECONDS = 5.0
 # The last line of a traceback that a worker sent as text, for the errors that a user can cause.
 _WORKER_ERROR = re.compile(
-    r"^(?:pipelines\.documents\.InputError|(?:\w+\.)*(?:BeamIOError|OSError|PermissionError|FileNotFoundError"
+    r"^(?:pipelines\.readers\.InputError|(?:\w+\.)*(?:BeamIOError|OSError|PermissionError|FileNotFoundError"
     r"|IsADirectoryError|NotADirectoryError|EOFError|BadGzipFile)): (?P<message>.+?)(?: \[while running .*)?$",
     re.MULTILINE,
 )
@@ -141,9 +141,9 @@ def _local_runner(folder: str, num_workers: int, verbose: bool) -> Any:
 
 def _translated(error: BaseException) -> BaseException:
     """The fault behind what Beam raises: workers wrap errors or send them as text."""
-    from pipelines import documents
+    from pipelines import readers
 
-    if isinstance(error, (documents.InputError, OSError)) and "\n" not in str(error) and "[while" not in str(error):
+    if isinstance(error, (readers.InputError, OSError)) and "\n" not in str(error) and "[while" not in str(error):
         return error
     text = "".join(traceback.format_exception(error))
     found = list(_WORKER_ERROR.finditer(text))

@@ -1,7 +1,7 @@
 """Trains a vocabulary as ALBERT's: writes spiece.model and tokenizer_config.json.
 
-The text has one sentence a line; blank lines are skipped. Special pieces get the ids of the published vocabularies:
-<pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4. The same text and flags give the same bytes.
+By default the text has one sentence a line; --input_format takes other text. Special pieces get the ids of the
+published vocabularies: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4. The same text and flags give the same bytes.
 
 Example:
   python -m pipelines.train_tokenizer --input='corpus/*.txt' --output_dir=tokenizer --vocab_size=8000
@@ -18,11 +18,17 @@ from typing import Any
 from absl import flags, logging
 
 from albert_tf import door
+from pipelines import reading_flags
 
 with door.group("Input and output"):
-    INPUT = flags.DEFINE_list("input", None, "Text files: names or patterns, separated by commas.")
+    INPUT = flags.DEFINE_list(
+        "input", None, "Text files, also .gz, .bz2 or .zst: names, patterns or folders, separated by commas."
+    )
     OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
     OVERWRITE = flags.DEFINE_boolean("overwrite", False, "Replace a folder with content at --output_dir.")
+
+with door.group("How text is read"):
+    reading_flags.define()
 
 with door.group("Vocabulary"):
     VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30000, "Pieces to make, special ones included.")
@@ -36,11 +42,12 @@ with door.group("How the tokenizer prepares text"):
     SPLIT_DIGIT_COMMA = flags.DEFINE_boolean("split_digit_comma", True, 'Whether "2010," is cut into number and comma.')
 
 _SMALL_BYTES = 1 << 20
+_FAULTS_SHOWN = 10
 
 
 def main() -> None:
     from albert_tf.tokenizer import TokenizerConfig
-    from pipelines import files, vocabulary
+    from pipelines import files, readers, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
     try:
@@ -55,12 +62,14 @@ def main() -> None:
     config = TokenizerConfig(
         lower_case=LOWER_CASE.value, strip_accents=STRIP_ACCENTS.value, split_digit_comma=SPLIT_DIGIT_COMMA.value
     )
+    reading = reading_flags.settings()
     inputs = files.find_files(INPUT.value)
+    faults: list[readers.BadInput] = []
     began = time.monotonic()
     # Checked before the work, filled after it: training answers no signal, so nothing unfinished must lie about.
     advice = "name another folder, or pass --overwrite to replace it"
     door.check_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice)
-    lines = _read(inputs, f"training {settings.vocab_size} pieces")
+    lines = _read(inputs, reading, faults.append, f"training {settings.vocab_size} pieces")
     try:
         trained, counts = vocabulary.train_vocabulary(lines, settings, config, verbose=verbose)
     except vocabulary.UnfitTextError as error:
@@ -68,6 +77,10 @@ def main() -> None:
     with door.whole_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice) as folder:
         door.write_whole(files.join(folder, files.MODEL_FILE), trained.model_proto)
         door.write_whole(files.join(folder, files.CONFIG_FILE), config.to_json())
+    for fault in faults[:_FAULTS_SHOWN]:
+        logging.warning("left out a document: %s, byte %d, %s", *fault)
+    if len(faults) > _FAULTS_SHOWN:
+        logging.warning("left out %d documents more", len(faults) - _FAULTS_SHOWN)
     rows = [("pieces", trained.vocab_size), *sorted(counts.items(), key=lambda item: item[0].startswith("dropped"))]
     door.print_table(OUTPUT_DIR.value, ("what", "count"), rows)
     logging.info("trained in %.1f s", time.monotonic() - began)
@@ -76,16 +89,16 @@ def main() -> None:
     print(f"next: python -m pipelines.build_pretraining_data --input={texts} --tokenizer={folder} --output_dir=data")
 
 
-def _read(inputs: Any, next_step: str) -> Iterator[str]:
+def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]:
     """Sentences of all files, one file after the other."""
-    from pipelines import documents, files
+    from pipelines import files, readers
 
     total = sum(file.size for file in inputs)
     # A small input is read in a moment; a fault in it then stands alone on the terminal.
     shown = door.progress(total=total, description="reading", unit="bytes") if total > _SMALL_BYTES else None
     with shown or contextlib.nullcontext() as bar:
         for file in inputs:
-            for document in documents.read_documents(files.read_lines(file.path), file.path):
+            for document in readers.read_documents(files.read_lines(file.path), file.path, reading, note=note):
                 yield from document
             if bar:
                 bar.advance(file.size)

@@ -1,7 +1,7 @@
 """Beam wrappers round the plain functions, and the one pipeline they make.
 
-Documents are grouped by their digest: that spreads the work over the workers, and brings equal documents together, so
-that each gets a number of its own whatever file and worker it came from. Records are grouped by shard and sorted there
+Documents are grouped by their digest: that spreads the work over the workers, and brings equal documents together, of
+which the first is used and the others are counted. Records are grouped by shard and sorted there
 by their random key. Nothing in the bytes depends on files, workers, runner or order.
 """
 
@@ -23,9 +23,10 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import documents, examples, files, records
+from pipelines import documents, examples, files, readers, records
 
 COUNTS_KEY = -1  # stands among the shard numbers for "counts of one bundle"
+BAD_INPUT_KEY = b""  # stands among the documents' digests for "a fault that was passed over"
 COUNTS_FILE, PIECE_COUNTS_FILE = "counts.json", "piece_counts.npy"
 
 _FLUSH_BYTES = 1 << 22
@@ -43,11 +44,21 @@ def manifest_name(shard: int) -> str:
 
 
 class ReadDocuments(beam.DoFn):
-    """Path to (digest, sentences joined by line feeds) of each document."""
+    """Path to (digest, sentences joined by line feeds) of each document, and (BAD_INPUT_KEY, JSON) of each fault.
+
+    Args:
+      settings: how to read.
+    """
+
+    def __init__(self, settings: readers.ReaderSettings):
+        self._settings = settings
 
     def process(self, path: str) -> Iterator[tuple[bytes, str]]:
-        for document in documents.read_documents(files.read_lines(path), path):
+        faults: list[readers.BadInput] = []
+        for document in readers.read_documents(files.read_lines(path), path, self._settings, note=faults.append):
             yield documents.document_digest(document), "\n".join(document)
+        for fault in faults:
+            yield BAD_INPUT_KEY, json.dumps(fault._asdict())
 
 
 class BuildExamples(beam.DoFn):
@@ -72,15 +83,23 @@ class BuildExamples(beam.DoFn):
         self._builder = examples.ExampleBuilder(self._settings, self._tokenizer)
         self._buffer: dict[int, list[bytes]] = {}
         self._buffered = 0
+        self._faults: list[dict[str, Any]] = []
         self._began = time.time()
         self._meter = _Meter(self._progress_folder)
 
     def process(self, element: tuple[bytes, Iterable[str]]) -> Iterator[tuple[int, list[Any]]]:
         digest, texts = element
+        if digest == BAD_INPUT_KEY:
+            self._faults += map(json.loads, texts)
+            return
         for occurrence, text in enumerate(texts):
-            for record in self._builder.build(text.split("\n"), digest, occurrence):
-                self._buffer.setdefault(record.shard, []).append(record.key + record.payload)
-                self._buffered += len(record.payload)
+            sentences = text.split("\n")
+            if occurrence:
+                self._builder.count_duplicate(sentences)
+            else:
+                for record in self._builder.build(sentences, digest):
+                    self._buffer.setdefault(record.shard, []).append(record.key + record.payload)
+                    self._buffered += len(record.payload)
             self._meter.add(len(text.encode()) + 1)
         if self._buffered > _FLUSH_BYTES:
             yield from self._flush()
@@ -91,6 +110,7 @@ class BuildExamples(beam.DoFn):
             "piece_counts": self._builder.piece_counts.tobytes(),
             "process": os.getpid(),
             "seconds": time.time() - self._began,
+            "bad_input": self._faults,
         }
         self._meter.flush()
         for item in (*self._flush(), (COUNTS_KEY, [work])):
@@ -148,7 +168,9 @@ class WriteShards(beam.DoFn):
             done["documents"] += work["counts"].get("documents", 0)
             done["bundles"] += 1
             done["seconds"] += work["seconds"]
-        self._write(COUNTS_FILE, json.dumps({"counts": counts, "processes": processes}).encode())
+        faults = sorted((fault for work in works for fault in work["bad_input"]), key=lambda f: (f["file"], f["byte"]))
+        found = {"counts": counts, "processes": processes, "bad_input": faults}
+        self._write(COUNTS_FILE, json.dumps(found).encode())
         with filesystems.FileSystems.create(
             files.join(self._folder, PIECE_COUNTS_FILE), compression_type="uncompressed"
         ) as stream:
@@ -162,6 +184,7 @@ class WriteShards(beam.DoFn):
 def build(
     pipeline: beam.Pipeline,
     paths: Iterable[str],
+    reading: readers.ReaderSettings,
     settings: examples.ExampleSettings,
     tokenizer: AlbertTokenizer,
     folder: str,
@@ -172,7 +195,7 @@ def build(
         pipeline
         | "Paths" >> beam.Create(sorted(paths))
         | "SpreadPaths" >> beam.Reshuffle()
-        | "ReadDocuments" >> beam.ParDo(ReadDocuments())
+        | "ReadDocuments" >> beam.ParDo(ReadDocuments(reading))
         | "GroupEqualDocuments" >> beam.GroupByKey()
         | "BuildExamples" >> beam.ParDo(BuildExamples(settings, tokenizer, progress_folder))
     )

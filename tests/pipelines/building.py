@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import data_directory
 from pipelines.examples import ExampleSettings
+from pipelines.readers import ReaderSettings
 from tests.conftest import ROOT
 from tests.reference.records import parse_example, read_payloads
 
@@ -33,9 +35,10 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 def build(
     output: Path,
-    inputs: list[Path],
+    inputs: Sequence[Path | str],
     tokenizer: AlbertTokenizer,
     *,
+    reading: ReaderSettings | None = None,
     num_workers: int = 1,
     runner: str = "local",
     **settings: Any,
@@ -43,7 +46,9 @@ def build(
     """Makes a data directory in this process and returns its dataset.json; `settings` are those of the examples."""
     chosen = ExampleSettings(**({"max_seq_length": 61, "num_shards": 3, "seed": 11} | settings))
     names = [str(path) for path in inputs]
-    data_directory.build_data_directory(names, tokenizer, str(output), chosen, num_workers=num_workers, runner=runner)
+    data_directory.build_data_directory(
+        names, tokenizer, str(output), chosen, reading=reading, num_workers=num_workers, runner=runner
+    )
     result: dict[str, Any] = json.loads((output / "dataset.json").read_text())
     return result
 

@@ -43,6 +43,8 @@ def folder(tmp_path: Path, tokenizer_folder: Path, tokenizer: AlbertTokenizer) -
         (tmp_path / name).mkdir()
         (tmp_path / name / "spiece.model").write_bytes(tokenizer.model_proto)
         (tmp_path / name / "tokenizer_config.json").write_text(config)
+    (tmp_path / "hollow" / ".git").mkdir(parents=True)
+    (tmp_path / "hollow" / ".git" / "config").write_text("hidden")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("keep me")
     return tmp_path
@@ -65,7 +67,9 @@ def check_refused(folder: Path, arguments: list[str], code: int, message: str) -
     [
         (["--input=missing.txt"], 1, "missing.txt: no such file"),
         (["--input=good.txt,none-*.txt"], 1, "none-*.txt: no such file"),
-        (["--input=full"], 1, "full: is a folder; name the files in it, such as full/*.txt"),
+        (["--input=hollow"], 1, "hollow: a folder without files"),
+        (["--input=hol*"], 1, "hol*: matches folders only; name the files in them, as in 'texts/*.txt'"),
+        (["--language=e1"], 2, "language must be a code such as en or zh, got 'e1'"),
         (["--tokenizer=missing"], 1, "missing: No such file or directory"),
         (["--tokenizer=full"], 1, "full/tokenizer_config.json: No such file or directory"),
         (["--tokenizer=no.model"], 1, "no.model: not a SentencePiece model, or a damaged one (16 bytes)"),

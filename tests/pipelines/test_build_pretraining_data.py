@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import json
 import os
@@ -13,7 +15,8 @@ import pytest
 
 from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
-from tests.pipelines import building
+from pipelines.readers import ReaderSettings
+from tests.pipelines import building, memory_filesystem
 from tests.pipelines.conftest import make_documents, write_corpus
 
 DOCUMENTS = make_documents(90, seed=5)
@@ -79,7 +82,8 @@ def test_a_data_directory_is_complete_and_true(
     )
     assert dataset["special_ids"] == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert dataset["excluded_replacement_ids"] == [0, 1, 2, 3, 4]
-    assert dataset["settings"] == {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1}
+    reading = {"input_format": "auto", "language": "en", "text_key": "text", "on_bad_input": "fail"}
+    assert dataset["settings"] == {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, **reading}
     copied = AlbertTokenizer(
         (output / "spiece.model").read_bytes(),
         config=TokenizerConfig.from_json((output / "tokenizer_config.json").read_text()),
@@ -215,17 +219,58 @@ def test_seed_and_shards_do_change_bytes(
     assert sorted(map(str, third)) == sorted(map(str, first))
 
 
-def test_equal_documents_are_counted_and_drawn_anew(tmp_path: Path, tokenizer: AlbertTokenizer) -> None:
+def test_equal_documents_are_used_once_and_counted(tmp_path: Path, tokenizer: AlbertTokenizer) -> None:
     twice = write_corpus(tmp_path / "twice.txt", DOCUMENTS[:40] + DOCUMENTS[:40])
     turned = write_corpus(tmp_path / "turned.txt", DOCUMENTS[:40][::-1])
     once = write_corpus(tmp_path / "once.txt", DOCUMENTS[:40])
     dataset = building.build(tmp_path / "one", [twice], tokenizer, masking="static")
-    assert dataset["counts"]["documents"] == 80
+    assert dataset["counts"]["documents"] == 40
     assert dataset["counts"]["duplicate_documents"] == 40
+    assert dataset["counts"]["duplicate_sentences"] == sum(map(len, DOCUMENTS[:40]))
     building.build(tmp_path / "two", [turned, once], tokenizer, masking="static")
     assert building.content(tmp_path / "one") == building.content(tmp_path / "two")
-    examples = [str(example) for example in building.read_examples(tmp_path / "one")]
-    assert len(set(examples)) > 0.95 * len(examples)
+    building.build(tmp_path / "three", [once], tokenizer, masking="static")
+    shards = [building.content(tmp_path / name)["pretrain-00001-of-00003.tfrecord"] for name in ("one", "three")]
+    assert shards[0] == shards[1]
+
+
+def test_layout_and_format_of_the_input_change_no_record(tmp_path: Path, tokenizer: AlbertTokenizer) -> None:
+    """The same documents as one file, as a folder of many in other formats and compressions, and from memory."""
+    plain = write_corpus(tmp_path / "all.txt", DOCUMENTS)
+    folder = tmp_path / "texts"
+    (folder / "deep").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "a.txt").write_text("Not to be read. Never.")
+    write_corpus(folder / "a.txt", DOCUMENTS[:20])
+    compressed = gzip.compress(write_corpus(tmp_path / "b", DOCUMENTS[20:50]).read_bytes())
+    (folder / "deep" / "b.txt.gz").write_bytes(compressed)
+    lines = [json.dumps({"text": "\n".join(document)}) for document in DOCUMENTS[50:]]
+    (folder / "c.jsonl.bz2").write_bytes(bz2.compress("\n".join(lines).encode()))
+    expected = building.build(tmp_path / "one", [plain], tokenizer)["shards"]
+    assert building.build(tmp_path / "two", [folder], tokenizer)["shards"] == expected
+    memory_filesystem.write("memory://texts/b.txt", write_corpus(tmp_path / "b", DOCUMENTS[::-1]).read_bytes())
+    assert building.build(tmp_path / "three", ["memory://texts/*"], tokenizer)["shards"] == expected
+    assert building.build(tmp_path / "four", ["memory://texts/"], tokenizer)["shards"] == expected
+
+
+def test_documents_with_bad_input_are_left_out_on_demand(tmp_path: Path, tokenizer: AlbertTokenizer) -> None:
+    good = write_corpus(tmp_path / "good.txt", DOCUMENTS[:30])
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"an bel\n\nan\xffbel\ncor dis\n\nen\0fer\n\n" + "\n".join(DOCUMENTS[31]).encode())
+    expected = building.build(
+        tmp_path / "one", [write_corpus(tmp_path / "c.txt", [*DOCUMENTS[:30], ["an bel"], DOCUMENTS[31]])], tokenizer
+    )
+    with pytest.raises(ValueError, match=r"bad\.txt: byte 10: not valid UTF-8"):
+        building.build(tmp_path / "two", [good, bad], tokenizer)
+    assert not (tmp_path / "two").exists()
+    reading = ReaderSettings(on_bad_input="skip")
+    found = building.build(tmp_path / "two", [good, bad], tokenizer, reading=reading)
+    assert found["shards"] == expected["shards"]
+    assert found["counts"]["bad_input"] == 2
+    assert [(fault["file"], fault["byte"]) for fault in building.read_log(tmp_path / "two")["bad_input"]] == [
+        (str(bad), 10),
+        (str(bad), 26),
+    ]
 
 
 def test_copies_are_cut_and_masked_differently(tmp_path: Path, corpus: list[Path], tokenizer: AlbertTokenizer) -> None:

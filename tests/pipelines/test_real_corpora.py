@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer, is_word_start
-from pipelines.documents import read_documents
+from pipelines.readers import read_documents
 from tests.pipelines import building
 
 SEPARATOR = 65_535  # no id of a vocabulary of 30,000

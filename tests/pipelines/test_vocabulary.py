@@ -146,7 +146,7 @@ def test_door_writes_a_tokenizer_that_loads(tmp_path: Path) -> None:
             "made/x: is a file, a folder was expected",
         ),
         ("a.txt", b"an bel cor", ["--vocab=90"], 2, "unknown flag --vocab"),
-        ("made/x", b"an", ["--input={folder}/made"], 1, "made: is a folder; name the files in it"),
+        ("made/.x", b"an", ["--input={folder}/made"], 1, "made: a folder without files"),
         ("made/x", b"an", ["--input={folder}/made/x", "--output_dir={folder}/made"], 1, "has content already"),
     ],
 )

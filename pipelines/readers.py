@@ -1,0 +1,244 @@
+"""Readers: the lines of a file to documents, each a list of sentences.
+
+  sentences   one sentence a line, a blank line between documents
+  paragraphs  a blank line between documents; lines are joined and the text is split into sentences
+  files       the whole file is one document; its paragraphs are split into sentences
+  jsonl       one JSON object a line, with the text of a document under a key ("text"), as Wikipedia extracts have it;
+              each of its lines is a paragraph, split into sentences
+
+In every format the end of a file ends its document. Sentences are found by sentencex, which knows the abbreviations and
+the punctuation of some 300 languages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, get_args
+
+InputFormat = Literal["auto", "sentences", "paragraphs", "files", "jsonl"]
+INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
+OnBadInput = Literal["fail", "skip"]
+ON_BAD_INPUT: tuple[OnBadInput, ...] = get_args(OnBadInput)
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
+
+
+class InputError(ValueError):
+    """A fault in the input, with file and byte offset. Its message is found again in what a Beam worker reports."""
+
+
+class BadInput(NamedTuple):
+    """A fault that was passed over: `file`, `byte` offset in its decompressed content, and the `reason`."""
+
+    file: str
+    byte: int
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReaderSettings:
+    """How files are read. Checks itself when made and never changes.
+
+    Attributes:
+      input_format: one of `INPUT_FORMATS`; "auto" takes "jsonl" for files named *.jsonl, *.ndjson or *.json (also
+        compressed) and "sentences" for all others.
+      language: ISO 639 code, such as "en", of the text that is split into sentences.
+      text_key: key of the text in a JSON object.
+      on_bad_input: "fail" ends at the first fault, "skip" leaves out the document that has one, and counts it.
+    """
+
+    input_format: InputFormat = "auto"
+    language: str = "en"
+    text_key: str = "text"
+    on_bad_input: OnBadInput = "fail"
+
+    def __post_init__(self) -> None:
+        if self.input_format not in INPUT_FORMATS:
+            raise ValueError(f"input_format must be one of {', '.join(INPUT_FORMATS)}, got {self.input_format!r}")
+        if self.on_bad_input not in ON_BAD_INPUT:
+            raise ValueError(f"on_bad_input must be one of {', '.join(ON_BAD_INPUT)}, got {self.on_bad_input!r}")
+        if not (self.language.isascii() and self.language.replace("-", "").isalpha()):
+            raise ValueError(f"language must be a code such as en or zh, got {self.language!r}")
+        if not self.text_key:
+            raise ValueError("text_key must not be empty")
+
+    def format_of(self, path: str) -> InputFormat:
+        """Format of one file, never "auto"."""
+        if self.input_format != "auto":
+            return self.input_format
+        name = path.lower()
+        for ending in _COMPRESSED_ENDINGS:
+            name = name.removesuffix(ending)
+        return "jsonl" if name.endswith(_JSON_ENDINGS) else "sentences"
+
+
+def read_documents(
+    lines: Iterable[bytes],
+    source: str,
+    settings: ReaderSettings | None = None,
+    *,
+    note: Callable[[BadInput], None] | None = None,
+) -> Iterator[list[str]]:
+    """Documents of one file, each a list of sentences without surrounding white space; none is empty.
+
+    Args:
+      lines: lines of the file with their ends, as an open binary file gives them.
+      source: name of the file; decides the format where that is "auto", and is named in errors.
+      settings: how to read.
+      note: is told of every fault that is passed over, with `on_bad_input` "skip".
+
+    Raises:
+      InputError: at the first byte that is not UTF-8 or is NUL, or the first line that is not the JSON expected, with
+        `on_bad_input` "fail".
+    """
+    settings = settings or ReaderSettings()
+    form = settings.format_of(source)
+    if form == "jsonl":
+        blocks = _json_blocks(lines, settings.text_key)
+    elif form == "files":
+        blocks = _one_block(lines)
+    else:
+        blocks = _blank_line_blocks(lines)
+    for offset, content in blocks:
+        try:
+            sentences = _sentences(content, offset, form, settings)
+        except _FaultError as fault:
+            if settings.on_bad_input == "fail":
+                raise InputError(f"{source}: byte {fault.byte}: {fault.reason}; {fault.advice}") from None
+            if note is not None:
+                note(BadInput(source, fault.byte, fault.reason))
+            continue
+        if sentences:
+            yield sentences
+
+
+class _FaultError(Exception):
+    """A fault at a byte offset of the file."""
+
+    def __init__(self, byte: int, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.byte = byte
+        self.reason = reason
+        self.advice = advice
+
+
+def _blank_line_blocks(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(byte offset, content) of the stretches between blank lines."""
+    block: list[bytes] = []
+    begin = offset = 0
+    for line in lines:
+        if _is_blank(line):
+            if block:
+                yield begin, b"".join(block)
+                block = []
+        else:
+            if not block:
+                begin = offset
+            block.append(line)
+        offset += len(line)
+    if block:
+        yield begin, b"".join(block)
+
+
+def _is_blank(line: bytes) -> bool:
+    # White space beyond ASCII, such as an ideographic space, makes a blank line too; a faulty line is none.
+    return not line.strip() or not line.decode("utf-8", errors="replace").removeprefix("\ufeff").strip()
+
+
+def _one_block(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    yield 0, b"".join(lines)
+
+
+def _json_blocks(lines: Iterable[bytes], text_key: str) -> Iterator[tuple[int, bytes]]:
+    offset = 0
+    for line in lines:
+        if line.strip():
+            yield offset, line
+        offset += len(line)
+
+
+def _sentences(content: bytes, offset: int, form: InputFormat, settings: ReaderSettings) -> list[str]:
+    """Sentences of one document's bytes, which begin at `offset` in the file.
+
+    Raises:
+      _FaultError: for a fault in them.
+    """
+    text = _decode(content, offset)
+    if form == "jsonl":
+        paragraphs: Iterable[str] = _json_text(text, offset, settings.text_key).splitlines()
+    elif form == "sentences":
+        return [sentence for line in text.split("\n") if (sentence := line.strip())]
+    else:
+        paragraphs = _paragraphs(text)
+    return [sentence for paragraph in paragraphs for sentence in split_sentences(paragraph, settings.language)]
+
+
+def _decode(content: bytes, offset: int) -> str:
+    mark = len(_BYTE_ORDER_MARK) if offset == 0 and content.startswith(_BYTE_ORDER_MARK) else 0
+    try:
+        text = content[mark:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = mark + error.start
+        raise _FaultError(
+            offset + at, f"not valid UTF-8 (0x{content[at]:02x}: {error.reason})", "convert the file to UTF-8"
+        ) from None
+    if "\0" in text:
+        raise _FaultError(
+            offset + content.index(b"\0"), "a NUL byte, which no text has", "give text files in UTF-8 (not UTF-16)"
+        )
+    return text
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Stretches between blank lines, their lines joined by spaces."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if stripped := line.strip():
+            lines.append(stripped)
+        elif lines:
+            yield " ".join(lines)
+            lines = []
+    if lines:
+        yield " ".join(lines)
+
+
+def _json_text(line: str, offset: int, key: str) -> str:
+    advice = f'one JSON object a line is expected, such as {{"{key}": "..."}}'
+    try:
+        value = json.loads(line.rstrip())
+    except json.JSONDecodeError as error:
+        at = offset + len(line[: error.pos].encode("utf-8"))
+        raise _FaultError(at, f"not valid JSON: {error.msg}", advice) from None
+    except RecursionError:
+        raise _FaultError(offset, "JSON nested too deep", advice) from None
+    if not isinstance(value, dict):
+        raise _FaultError(offset, f"holds a JSON {type(value).__name__}, not an object", advice)
+    text = value.get(key)
+    if not isinstance(text, str):
+        found = f"{key!r} holds no text" if key in value else f"the object has no key {key!r}"
+        raise _FaultError(offset, found, advice)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _FaultError(
+            offset, f"a lone surrogate at character {error.start} of {key!r}", "it stands for no character: repair it"
+        ) from None
+    if "\0" in text:
+        raise _FaultError(offset, f"a NUL character in {key!r}", "remove it")
+    return text
+
+
+def split_sentences(paragraph: str, language: str) -> list[str]:
+    """Sentences of a paragraph, without surrounding white space.
+
+    Args:
+      paragraph: text.
+      language: ISO 639 code; for one that sentencex does not know it takes a related language's rules, or English.
+    """
+    import sentencex
+
+    return [sentence for found in sentencex.segment(language, paragraph) if (sentence := found.strip())]
