@@ -7,6 +7,7 @@ Source: Lan et al. 2020, "ALBERT: A Lite BERT for Self-supervised Learning of La
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -24,6 +25,10 @@ _INERT_KEYS: Mapping[str, tuple[Any, ...]] = {
     "layers_to_keep": ([],),
     "down_scale_factor": (1,),
 }
+
+# Far beyond any model: a damaged file must not ask for hours of building or for all the memory there is.
+_MOST = {"num_hidden_layers": 1000, "inner_group_num": 100, "vocab_size": 2**31 - 1}
+_LARGEST = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,8 @@ class AlbertConfig(JsonConfig):
             if field.type == "int":
                 if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                     raise ValueError(f"{field.name} must be a whole number of at least 1, got {value!r}")
+                if value > (most := _MOST.get(field.name, _LARGEST)):
+                    raise ValueError(f"{field.name} must be at most {most}, got {reprlib.repr(value)}")
             elif field.type == "float":
                 if isinstance(value, bool) or not isinstance(value, (int, float)):
                     raise ValueError(f"{field.name} must be a number, got {value!r}")

@@ -74,6 +74,8 @@ _TENSORFLOW_ERRORS = (
     "AlreadyExistsError",
     "DataLossError",
     "ResourceExhaustedError",
+    "OutOfRangeError",
+    "UnavailableError",
 )
 
 _groups: dict[str, list[str]] = {}
@@ -209,7 +211,8 @@ def _one_line(error: BaseException) -> str:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         message = str(getattr(error, "message", "") or error) or type(error).__name__
-    return " ".join(without_marks(message).split())
+    message = re.sub(r"\{\{.*?\}\} |\[Op:\w+\].*", "", without_marks(message))  # names of TensorFlow's operations
+    return " ".join(message.split())
 
 
 def _expected_errors() -> tuple[type[BaseException], ...]:

@@ -37,6 +37,9 @@ SEGMENT_TOKENS = "segment_tokens"  # ids of segment A, then of segment B, withou
 SEGMENT_LENGTHS = "segment_lengths"  # tokens in A, tokens in B
 WORD_STARTS = "word_starts"  # 1 where a word starts, aligned with segment_tokens
 
+# Far beyond what anybody uses: a slip of the finger must not ask for all the memory there is.
+LONGEST_SEQUENCE, LONGEST_NGRAM = 1 << 16, 64
+
 Masking = Literal["static", "dynamic"]
 
 

@@ -42,6 +42,16 @@ def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
                 os.fsync(stream.fileno())  # else a power cut after the rename could leave an empty file
 
 
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuses a local path that is there but neither file nor folder: a pipe would be waited for, a device replaced.
+
+    Raises:
+      OSError: if it is such a thing.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(22, "is no regular file", os.fspath(path))
+
+
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
     """Temporary name to write a file under. It becomes `path` when the block ends, and is removed if the block fails.
@@ -65,6 +75,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         return
     if os.path.isdir(target):
         raise IsADirectoryError(21, "is a folder, a file was expected", target)
+    check_regular(target)
     _make_folders(folder or ".")
     try:
         yield temporary

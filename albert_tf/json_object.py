@@ -20,6 +20,10 @@ def parse_object(content: str | bytes, *, source: str) -> dict[str, Any]:
         raise ValueError(f"{source}: not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise ValueError(f"{source}: not valid JSON: nested too deep") from error
+    except ValueError as error:  # Python's limit of digits
+        raise ValueError(f"{source}: not valid JSON: a number of thousands of digits") from error
     if not isinstance(values, dict):
         raise ValueError(f"{source}: must hold a JSON object, got {type(values).__name__}")
     return values

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import is_remote, whole_directory
+from albert_tf.files import check_regular, is_remote, whole_directory
 from albert_tf.json_object import parse_object
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 
@@ -103,15 +103,23 @@ def load_tokenizer(path: str | os.PathLike[str]) -> AlbertTokenizer:
 
     Raises:
       FileNotFoundError: if a file is missing.
-      ValueError: if a file is damaged.
+      ValueError: if a file is damaged, or has not as many pieces as an `albert_config.json` beside it says.
     """
     config_path = os.path.join(path, TOKENIZER_CONFIG_FILE)
     config = TokenizerConfig.from_json(_read(config_path), source=config_path)
     vocabulary_path = os.path.join(path, VOCABULARY_FILE)
     try:
-        return AlbertTokenizer(_read(vocabulary_path), config=config)
+        tokenizer = AlbertTokenizer(_read(vocabulary_path), config=config)
     except ValueError as error:
         raise ValueError(f"{vocabulary_path}: {error}") from error
+    if _exists(os.path.join(path, CONFIG_FILE)):
+        vocab_size = read_config(path).vocab_size
+        if tokenizer.vocab_size != vocab_size:
+            raise ValueError(
+                f"{vocabulary_path}: has {tokenizer.vocab_size} pieces, but {CONFIG_FILE} beside it says vocab_size "
+                f"{vocab_size}: it is another model's"
+            )
+    return tokenizer
 
 
 def read_config(path: str | os.PathLike[str]) -> AlbertConfig:
@@ -151,15 +159,19 @@ def read_max_seq_length(path: str | os.PathLike[str]) -> int:
       FileNotFoundError, ValueError: as `read_config`.
     """
     longest = read_config(path).max_position_embeddings
-    trained = read_training(path).get("max_seq_length")
-    return min(trained, longest) if isinstance(trained, int) and trained > 0 else longest
+    trained = read_training(path).get("max_seq_length", longest)
+    if isinstance(trained, bool) or not isinstance(trained, int) or trained < 5:
+        source = os.path.join(path, TRAINING_FILE)
+        raise ValueError(f"{source}: max_seq_length must be a whole number of at least 5, got {trained!r}")
+    return min(trained, longest)
 
 
 def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str, np.ndarray], *, source: str) -> None:
     """Puts `weights` into `variables` of the same names; nothing is assigned unless all of them fit.
 
     Raises:
-      ValueError: for a name that is missing or left over, or another shape; `source` is named.
+      ValueError: for a name that is missing or left over, another shape, or values that are no finite numbers; `source`
+        is named.
     """
     missing = sorted(variables.keys() - weights.keys())
     unknown = sorted(weights.keys() - variables.keys())
@@ -168,12 +180,18 @@ def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str
             f"{source}: weights do not fit the configuration: "
             f"{len(missing)} missing{_first(missing)}, {len(unknown)} unknown{_first(unknown)}"
         )
+    import numpy as np
+
     for name, variable in variables.items():
         if tuple(variable.shape) != weights[name].shape:
             raise ValueError(
                 f"{source}: {name} has shape {list(weights[name].shape)}, the configuration needs "
                 f"{list(variable.shape)}"
             )
+        if not np.issubdtype(weights[name].dtype, np.floating):
+            raise ValueError(f"{source}: {name} must hold floating-point numbers, got {weights[name].dtype}")
+        if not np.isfinite(weights[name]).all():
+            raise ValueError(f"{source}: {name} holds values that are not finite; take an earlier checkpoint")
     for name, variable in variables.items():
         variable.assign(weights[name])
 
@@ -198,8 +216,18 @@ def _read(path: str) -> bytes:
     return content
 
 
+def _exists(path: str) -> bool:
+    if not is_remote(path):
+        return os.path.exists(path)
+    import tensorflow as tf
+
+    return bool(tf.io.gfile.exists(path))
+
+
 def _open(path: str, mode: str) -> Any:
     if not is_remote(path):
+        if mode == "rb":
+            check_regular(path)
         return open(path, mode)
     import tensorflow as tf
 

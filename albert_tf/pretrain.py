@@ -171,8 +171,9 @@ def main() -> None:
             run.remove_output()  # bad input, found while reading: nothing is left of it
         raise
     except DivergedError as error:
+        checkpoint = "the newest checkpoint is from before" if run.has_checkpoint else "there is no checkpoint yet"
         raise door.UserError(
-            f"{settings.output_dir}: {error}; the newest checkpoint is from before. Try a lower --learning_rate, a "
+            f"{settings.output_dir}: {error}; {checkpoint}. Try a lower --learning_rate, a "
             "longer warm-up, or --dtype=float32"
         ) from error
     _report(model_path, figures)

@@ -50,13 +50,19 @@ def keep_freed_memory() -> bool:
 
 
 class _QuietFinder(importlib.abc.MetaPathFinder):
-    """Finds `tensorflow` as the other finders do, once, and gives it a loader that is quiet."""
+    """Finds `tensorflow` as the other finders do, and gives it a loader that is quiet."""
+
+    def __init__(self) -> None:
+        self._is_searching = False
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "tensorflow":
+        if fullname != "tensorflow" or self._is_searching:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._is_searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._is_searching = False
         if spec is not None and spec.loader is not None:
             spec.loader = _QuietLoader(spec.loader)
         return spec

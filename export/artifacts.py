@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from albert_tf import features
+from albert_tf.files import is_remote
 
 # Named here too, since `albert_tf.modeling.encoder` loads TensorFlow.
 ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
@@ -16,6 +17,24 @@ ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
 TEXT_FOLDER, IDS_FOLDER = "text", "ids"
 # TensorFlow leaves what it finds in assets.extra alone.
 SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")
+
+
+def check_apart(output: str | os.PathLike[str], model_directory: str | os.PathLike[str]) -> None:
+    """Refuses an output that is the model directory, lies in it or holds it: replacing it would destroy the model.
+
+    Raises:
+      ValueError: naming both.
+    """
+    if is_remote(output) or is_remote(model_directory):
+        paths = [os.fspath(output).rstrip("/"), os.fspath(model_directory).rstrip("/")]
+    else:
+        paths = [os.path.realpath(output), os.path.realpath(model_directory)]
+    one, other = (f"{path}/" for path in paths)
+    if one.startswith(other) or other.startswith(one):
+        raise ValueError(
+            f"{os.fspath(output)}: must lie apart from the model directory {os.fspath(model_directory)}; name another "
+            "output"
+        )
 
 
 @contextlib.contextmanager

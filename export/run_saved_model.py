@@ -79,6 +79,8 @@ def main() -> None:
         raise door.UsageError("give one of --saved_model and --tflite")
     if values.tflite is not None and values.model is None:
         raise door.UsageError("--tflite needs --model, the model directory with the tokenizer")
+    if values.saved_model is not None and values.model is not None:
+        raise door.UsageError("--model goes with --tflite; a SavedModel has its tokenizer inside")
     from export import runners
 
     runner: Runner

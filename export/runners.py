@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import reprlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -205,14 +206,18 @@ def load_tflite_runner(path: str | os.PathLike[str], model_directory: str | os.P
 def _strings(text: str) -> Any:
     import tensorflow as tf
 
-    return tf.constant([text])
+    try:
+        return tf.constant([text.encode("utf-8")])
+    except UnicodeEncodeError as error:
+        raise ValueError(f"text must be valid Unicode, got a lone surrogate at character {error.start}") from None
 
 
 def _count_markers(text: str, text_b: str | None) -> int:
     texts: Sequence[str] = [text] if text_b is None else [text, text_b]
     count = sum(one.count(MARKER) for one in texts)
     if not count:
-        raise ValueError(f"there is no {MARKER} in {' | '.join(texts)!r}: put one where a piece is to be filled in")
+        shown = reprlib.repr(" | ".join(texts))
+        raise ValueError(f"there is no {MARKER} in {shown}: put one where a piece is to be filled in")
     return count
 
 
@@ -230,5 +235,5 @@ def _max_seq_length(path: str) -> int | None:
             described = json.loads(stream.read())
     except (tf.errors.NotFoundError, ValueError):
         return None
-    value = described.get("max_seq_length")
+    value = described.get("max_seq_length") if isinstance(described, dict) else None
     return value if isinstance(value, int) else None

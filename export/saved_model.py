@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door
-from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, quiet
+from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
 
 if TYPE_CHECKING:
     from albert_tf.modeling.models import AlbertPretrainingModel
@@ -78,6 +78,9 @@ def export_saved_model(
       ValueError: if it is damaged, `output_directory` has content, a setting is out of range, or an exported model does
         not give the source's numbers.
     """
+    check_apart(output_directory, model_directory)
+    if overwrite:
+        _check_earlier_export(output_directory)
     advice = "name another folder, or pass --overwrite to replace it"
     with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
         from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_max_seq_length
@@ -95,6 +98,25 @@ def export_saved_model(
             variables_bytes=variables_bytes(os.path.join(folder, IDS_FOLDER)),
             parameters=model.count_params(),
             agreement=agreement,
+        )
+
+
+def _check_earlier_export(path: str | os.PathLike[str]) -> None:
+    """Refuses to replace a folder with anything in it but an earlier export.
+
+    Raises:
+      ValueError: naming what else is there.
+    """
+    if door.is_remote(path):
+        import tensorflow as tf
+
+        names = [name.rstrip("/") for name in tf.io.gfile.listdir(path)] if tf.io.gfile.isdir(path) else []
+    else:
+        names = os.listdir(path) if os.path.isdir(path) else []
+    others = sorted(set(names) - {TEXT_FOLDER, IDS_FOLDER})
+    if others:
+        raise ValueError(
+            f"{os.fspath(path)}: holds {others[0]!r}, which is no export; --overwrite replaces exports only"
         )
 
 

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from absl import flags, logging
 
 from albert_tf import door, startup
-from export.artifacts import ENCODER_INPUTS, quiet
+from albert_tf.files import check_regular
+from export.artifacts import ENCODER_INPUTS, check_apart, quiet
 
 if TYPE_CHECKING:
     from albert_tf.modeling.encoder import Form
@@ -87,6 +88,10 @@ def export_tflite(
             f"quantization must be one of {', '.join(QUANTIZATIONS)} and head one of {', '.join(HEADS)}, "
             f"got {quantization!r} and {head!r}"
         )
+    check_apart(output, model_directory)
+    if os.path.isdir(output):
+        raise IsADirectoryError(21, "is a folder, a file was expected", os.fspath(output))
+    check_regular(output)
     if os.path.exists(output) and not overwrite:
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
@@ -128,6 +133,8 @@ def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: 
     from export import flatbuffer
     from export.serving_module import WeightsModule
 
+    if quantization == "float16":
+        _check_range_of_float16(model)
     module = WeightsModule(model)
     with quiet():
         function = _function(model, head).get_concrete_function()
@@ -139,6 +146,15 @@ def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: 
         content = flatbuffer.share_tied_tables(bytes(converter.convert()))
     flatbuffer.check_operators(content)
     return content
+
+
+def _check_range_of_float16(model: AlbertPretrainingModel) -> None:
+    import numpy as np
+
+    for name, variable in model.named_weights().items():
+        largest = float(np.abs(variable.numpy()).max())
+        if largest > np.finfo(np.float16).max:
+            raise ValueError(f"{name} holds {largest:.3g}, which float16 cannot: export float32 or int8")
 
 
 def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
@@ -165,10 +181,17 @@ def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
 
 
 def run(interpreter: Any, inputs: Batch) -> dict[str, Any]:
-    """Outputs by name for inputs by name; inputs that the file does not take are left out."""
-    runner = interpreter.get_signature_runner(SIGNATURE)
-    taken = {name: inputs[name] for name in runner.get_input_details() if name in inputs}
-    return dict(runner(**taken))
+    """Outputs by name for inputs by name; inputs that the file does not take are left out.
+
+    Raises:
+      ValueError: if the file is damaged.
+    """
+    try:
+        runner = interpreter.get_signature_runner(SIGNATURE)
+        taken = {name: inputs[name] for name in runner.get_input_details() if name in inputs}
+        return dict(runner(**taken))
+    except RuntimeError as error:
+        raise ValueError(f"the TFLite file is damaged: {' '.join(str(error).split())}") from error
 
 
 def _function(model: AlbertPretrainingModel, head: Head) -> Any:

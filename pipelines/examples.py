@@ -13,8 +13,7 @@ from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import documents, masking, records, segments, sentences
 
-# Far beyond what anybody uses; a slip of the finger must not ask for all the memory there is.
-_LONGEST_SEQUENCE, _LONGEST_NGRAM, _MOST_COPIES = 1 << 16, 64, 1000
+_MOST_COPIES = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,12 +48,12 @@ class ExampleSettings:
             object.__setattr__(self, "max_predictions_per_seq", needed)
         if self.masking not in ("dynamic", "static"):
             raise ValueError(f"masking must be dynamic or static, got {self.masking!r}")
-        if self.max_seq_length > _LONGEST_SEQUENCE:
-            raise ValueError(f"max_seq_length must be at most {_LONGEST_SEQUENCE}, got {self.max_seq_length}")
+        if self.max_seq_length > features.LONGEST_SEQUENCE:
+            raise ValueError(f"max_seq_length must be at most {features.LONGEST_SEQUENCE}, got {self.max_seq_length}")
         limits = {
             "num_shards": 99_999,
             "max_predictions_per_seq": self.max_seq_length,
-            "max_ngram": _LONGEST_NGRAM,
+            "max_ngram": features.LONGEST_NGRAM,
             "dupe_factor": _MOST_COPIES,
         }
         for name, most in limits.items():

@@ -39,6 +39,12 @@ with door.group("Vocabulary"):
 with door.group("How the tokenizer prepares text"):
     LOWER_CASE = flags.DEFINE_boolean("lower_case", True, "Whether letters are lowered.")
     STRIP_ACCENTS = flags.DEFINE_boolean("strip_accents", True, "Whether accents are dropped (after NFKD).")
+    BAKE_NORMALIZER = flags.DEFINE_boolean(
+        "bake_normalizer",
+        True,
+        "Whether spiece.model holds case and accents in its own normaliser, so that any SentencePiece client gives the "
+        "same ids (but for --split_digit_comma). Takes some seconds.",
+    )
     SPLIT_DIGIT_COMMA = flags.DEFINE_boolean("split_digit_comma", True, 'Whether "2010," is cut into number and comma.')
 
 _SMALL_BYTES = 1 << 20
@@ -47,7 +53,7 @@ _FAULTS_SHOWN = 10
 
 def main() -> None:
     from albert_tf.tokenizer import TokenizerConfig
-    from pipelines import files, readers, vocabulary
+    from pipelines import files, normalizer, readers, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
     try:
@@ -75,7 +81,10 @@ def main() -> None:
     except vocabulary.UnfitTextError as error:
         raise door.UserError(f"{','.join(INPUT.value)}: {error}") from error
     with door.whole_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice) as folder:
-        door.write_whole(files.join(folder, files.MODEL_FILE), trained.model_proto)
+        model = (
+            normalizer.bake_normalizer(trained.model_proto, config) if BAKE_NORMALIZER.value else trained.model_proto
+        )
+        door.write_whole(files.join(folder, files.MODEL_FILE), model)
         door.write_whole(files.join(folder, files.CONFIG_FILE), config.to_json())
     for fault in faults[:_FAULTS_SHOWN]:
         logging.warning("left out a document: %s, byte %d, %s", *fault)

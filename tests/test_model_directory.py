@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 
 import numpy as np
 import pytest
+import sentencepiece
 from safetensors.numpy import load_file, save_file
 
 from albert_tf import model_directory
@@ -148,3 +151,67 @@ def test_left_over_weight_is_refused(directory):
 def test_broken_vocabulary_is_named(directory):
     with pytest.raises(ValueError, match=r"spiece\.model: not a SentencePiece model"):
         model_directory.load_tokenizer(directory)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value.astype(np.int32), "must hold floating-point numbers, got int32"),
+        (lambda value: value * np.float32("nan"), "holds values that are not finite"),
+        (lambda value: value + np.float32("inf"), "holds values that are not finite"),
+    ],
+)
+def test_weights_that_are_no_finite_numbers(directory, change, message):
+    path = directory / "model.safetensors"
+    weights = load_file(path)
+    name = sorted(weights)[-1]
+    save_file({**weights, name: change(weights[name])}, path)
+    with pytest.raises(ValueError, match=f"model.safetensors: {name} {message}"):
+        model_directory.load_model(directory)
+
+
+def test_tokenizer_of_another_model(tmp_path):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["an bel cor dis en"] * 9), model_writer=model, vocab_size=18, pad_id=0, unk_id=1,
+        bos_id=-1, eos_id=-1, control_symbols=["[CLS]", "[SEP]", "[MASK]"], pad_piece="<pad>", minloglevel=2,
+    )  # fmt: skip
+    (tmp_path / "spiece.model").write_bytes(model.getvalue())
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert model_directory.load_tokenizer(tmp_path).vocab_size == 18
+    (tmp_path / "albert_config.json").write_text(CONFIG.to_json())
+    with pytest.raises(ValueError, match=r"spiece\.model: has 18 pieces, but albert_config\.json .* vocab_size 37"):
+        model_directory.load_tokenizer(tmp_path)
+
+
+def test_a_pipe_is_not_waited_for(directory):
+    for name in ("albert_config.json", "model.safetensors"):
+        path = directory / name
+        content = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(OSError, match="is no regular file"):
+            model_directory.load_model(directory)
+        path.unlink()
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("value", ['"32"', "true", "-5", "1.5", "null", "4"])
+def test_trained_length_of_another_kind(directory, value):
+    (directory / "training.json").write_text(f'{{"max_seq_length": {value}}}')
+    with pytest.raises(ValueError, match=r"training\.json: max_seq_length must be a whole number of at least 5"):
+        model_directory.read_max_seq_length(directory)
+
+
+def test_absurd_json(directory):
+    path = directory / "albert_config.json"
+    for content, message in (
+        ("[" * 100_000, "nested too deep"),
+        ('{"hidden_size": ' + "9" * 5000 + "}", "thousands of digits"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=rf"albert_config\.json: not valid JSON: .*{message}"):
+            model_directory.read_config(directory)
+    path.write_text('{"num_hidden_layers": 1000000000}')
+    with pytest.raises(ValueError, match="num_hidden_layers must be at most 1000, got 1000000000"):
+        model_directory.read_config(directory)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import reprlib
 import struct
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from albert_tf import features
-from albert_tf.files import is_remote
+from albert_tf.files import check_regular, is_remote
 from albert_tf.json_object import parse_object
 
 DATASET_FILE = "dataset.json"
@@ -106,7 +107,8 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
     values = parse_object(content, source=source)
     if values.get("format") != _FORMAT:
         raise ValueError(f'{source}: format must be "{_FORMAT}", got {values.get("format")!r}')
-    if values.get("contract_version") != features.RECORD_CONTRACT_VERSION:
+    version = values.get("contract_version")
+    if version != features.RECORD_CONTRACT_VERSION or not isinstance(version, int) or isinstance(version, bool):
         raise ValueError(
             f"{source}: contract_version must be {features.RECORD_CONTRACT_VERSION}, got "
             f"{values.get('contract_version')!r}; build the shards again with this version"
@@ -115,8 +117,8 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
         data = _parse(path, values, hashlib.sha256(content).hexdigest())
     except KeyError as error:
         raise ValueError(f"{source}: missing key {error.args[0]!r}") from error
-    except (TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{source}: a value has the wrong type: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
     if data.masking not in ("static", "dynamic"):
         raise ValueError(f"{source}: masking must be static or dynamic, got {data.masking!r}")
     if not data.num_examples:
@@ -127,25 +129,83 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
 
 
 def _parse(path: str, values: Mapping[str, Any], digest: str) -> DataDirectory:
-    shards = tuple(
-        Shard(path=os.path.join(path, entry["file"]), examples=int(entry["examples"]), bytes=int(entry["bytes"]))
-        for entry in values["shards"]
-    )
-    special_ids = {name: int(values["special_ids"][name]) for name in ("pad", "unk", "cls", "sep", "mask")}
+    """`DataDirectory` of what dataset.json holds.
+
+    Raises:
+      KeyError: for a missing key.
+      ValueError: naming the key, for a value of another type or out of range.
+    """
+    max_seq_length = _whole(values, "max_seq_length", 5, features.LONGEST_SEQUENCE)
+    vocab_size = _whole(values, "vocab_size", 6, 2**31 - 1)
+    special_ids = _mapping(values, "special_ids")
+    excluded = values["excluded_replacement_ids"]
+    if not isinstance(excluded, list) or not all(_is_whole(i, 0, vocab_size - 1) for i in excluded):
+        raise ValueError(f"excluded_replacement_ids must be ids in [0, {vocab_size}), got {_shortened(excluded)}")
+    if len(set(excluded)) >= vocab_size:
+        raise ValueError("excluded_replacement_ids must leave an id to replace with, got every one")
+    prob = values["masked_lm_prob"]
+    if isinstance(prob, bool) or not isinstance(prob, (int, float)) or not 0 < prob < 1:
+        raise ValueError(f"masked_lm_prob must be a number in (0, 1), got {_shortened(prob)}")
+    shards = values["shards"]
+    if not isinstance(shards, list) or not all(isinstance(entry, dict) for entry in shards):
+        raise ValueError(f"shards must be a list of objects, got {_shortened(shards)}")
     return DataDirectory(
         path=path,
-        masking=values["masking"],
-        max_seq_length=int(values["max_seq_length"]),
-        max_predictions_per_seq=int(values["max_predictions_per_seq"]),
-        masked_lm_prob=float(values["masked_lm_prob"]),
-        max_ngram=int(values["max_ngram"]),
-        vocab_size=int(values["vocab_size"]),
-        special_ids=special_ids,
-        excluded_replacement_ids=tuple(int(i) for i in values["excluded_replacement_ids"]),
-        tokenizer_digest=str(values["tokenizer"]["digest"]),
-        shards=shards,
+        masking=_text(values, "masking"),  # type: ignore[arg-type]  # checked by the caller
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=_whole(values, "max_predictions_per_seq", 1, max_seq_length),
+        masked_lm_prob=float(prob),
+        max_ngram=_whole(values, "max_ngram", 1, features.LONGEST_NGRAM),
+        vocab_size=vocab_size,
+        special_ids={
+            name: _whole(special_ids, name, 0, vocab_size - 1) for name in ("pad", "unk", "cls", "sep", "mask")
+        },
+        excluded_replacement_ids=tuple(excluded),
+        tokenizer_digest=_text(_mapping(values, "tokenizer"), "digest"),
+        shards=tuple(_parse_shard(path, entry) for entry in shards),
         digest=digest,
     )
+
+
+def _parse_shard(path: str, entry: Mapping[str, Any]) -> Shard:
+    name = _text(entry, "file")
+    if not name or os.path.basename(name) != name:
+        raise ValueError(f"file must be a name in the data directory, got {_shortened(name)}")
+    return Shard(
+        path=os.path.join(path, name),
+        examples=_whole(entry, "examples", 0, 2**53),
+        bytes=_whole(entry, "bytes", 0, 2**53),
+    )
+
+
+def _whole(values: Mapping[str, Any], key: str, lowest: int, highest: int) -> int:
+    value = values[key]
+    if not _is_whole(value, lowest, highest):
+        raise ValueError(f"{key} must be a whole number in [{lowest}, {highest}], got {_shortened(value)}")
+    number: int = value
+    return number
+
+
+def _is_whole(value: Any, lowest: int, highest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values[key]
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be a text, got {_shortened(value)}")
+    return value
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = values[key]
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} must be an object, got {_shortened(value)}")
+    return value
+
+
+def _shortened(value: Any) -> str:
+    return reprlib.repr(value)
 
 
 def check_length(shard: Shard) -> None:
@@ -155,6 +215,8 @@ def check_length(shard: Shard) -> None:
       FileNotFoundError: if the file is missing.
       ValueError: naming the file and the record at which it ends.
     """
+    if not is_remote(shard.path):
+        check_regular(shard.path)
     size = _size(shard.path)
     if size == shard.bytes:
         return
@@ -183,6 +245,7 @@ def _last_whole_record(path: str, size: int) -> tuple[int, int]:
 
 def _open(path: str) -> Any:
     if not is_remote(path):
+        check_regular(path)
         return open(path, "rb")
     import tensorflow as tf
 

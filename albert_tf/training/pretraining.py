@@ -246,8 +246,14 @@ class Pretraining:
         path = os.path.join(self.settings.output_dir, "label_counts.npy")
         if tf.io.gfile.exists(path):
             with tf.io.gfile.GFile(path, "rb") as stream:
-                counts: np.ndarray = np.load(io.BytesIO(stream.read()))
-            return counts
+                content = stream.read()
+            try:
+                counts: np.ndarray = np.load(io.BytesIO(content))
+                if counts.shape == (self._data.vocab_size,):
+                    return counts
+            except (ValueError, EOFError, OSError):
+                pass  # counted anew
+            logging.warning("%s is damaged; the labels are counted again", path)
         counts = evaluation.count_labels(self._data)
         written = io.BytesIO()
         np.save(written, counts)

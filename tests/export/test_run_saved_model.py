@@ -136,6 +136,7 @@ def test_door_prints_tables_or_json(tflite_file: pathlib.Path, directory: pathli
         (["--text=a [MASK]"], 2, "give one of --saved_model and --tflite"),
         (["--text=a [MASK]", "--saved_model=a", "--tflite=b"], 2, "give one of --saved_model and --tflite"),
         (["--text=a [MASK]", "--tflite=b"], 2, "--tflite needs --model"),
+        (["--text=a [MASK]", "--saved_model=a", "--model=b"], 2, "--model goes with --tflite"),
         (["--saved_model=a"], 2, "missing --text"),
         (["--text=a [MASK]", "--tflite=nowhere.tflite", "--model={model}"], 1, "nowhere.tflite: No such file"),
         (["--text=a [MASK]", "--tflite={tflite}", "--model=nowhere"], 1, "nowhere/albert_config.json: No such file"),
