@@ -9,10 +9,12 @@ import sys
 import pytest
 
 PROGRAM = """
-import sys
+import importlib.util, sys
 from albert_tf.startup import quieten_tensorflow
 sys.path.insert(0, {folder!r})
 quieten_tensorflow()
+quieten_tensorflow()
+assert importlib.util.find_spec("tensorflow").name == "tensorflow"  # a mere look must not end the quiet
 import tensorflow
 print("name", tensorflow.__name__, tensorflow.__spec__.name, tensorflow.VALUE)
 print("after", file=sys.stderr)
