@@ -96,11 +96,10 @@ def check_directory(path: str | os.PathLike[str], *, replace: bool = False, advi
       ValueError: if `path` has content and `replace` is false.
       OSError: if the folder cannot be made or `path` is a file.
     """
-    target = os.fspath(path).rstrip("/") or os.fspath(path)
+    target = _folder_path(path)
     if is_remote(target):
-        occupied = _gfile().isdir(target) and bool(_gfile().listdir(target))
+        occupied = bool(_gfile().glob(f"{target}/*"))
     else:
-        target = os.path.abspath(target)
         if os.path.exists(target) and not os.path.isdir(target):
             raise NotADirectoryError(20, "is a file, a folder was expected", target)
         occupied = os.path.isdir(target) and bool(os.listdir(target))
@@ -126,32 +125,27 @@ def whole_directory(path: str | os.PathLike[str], *, replace: bool = False, advi
       OSError: if the folder cannot be made or `path` is a file.
     """
     check_directory(path, replace=replace, advice=advice)
-    target = os.fspath(path).rstrip("/") or os.fspath(path)
-    if is_remote(target):
-        with _remote_directory(target) as temporary:
-            yield temporary
-        return
-    target = os.path.abspath(target)
+    target = _folder_path(path)
     temporary = f"{target}.{_mark()}"
-    os.mkdir(temporary)
+    make_directory(temporary)
     try:
         yield temporary
-        _swap_in(temporary, target, replace=replace)
+        move_directory(temporary, target, replace=replace)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_directory(temporary)
         raise
 
 
-def _make_folders(path: str) -> None:
-    """Makes a local folder and those above it, if they are not there."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except FileExistsError as error:  # of Python for a file in the place of a folder
-        raise NotADirectoryError(20, "is a file, a folder was expected", error.filename) from error
+def move_directory(temporary: str, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+    """Gives the folder `temporary` the name `path`, at once where the file system can do that.
 
-
-def _swap_in(temporary: str, target: str, *, replace: bool) -> None:
-    """Renames the local folder `temporary` to `target`, moving a folder with content out of the way first."""
+    Raises:
+      ValueError: if `path` has content and `replace` is false.
+    """
+    target = _folder_path(path)
+    if is_remote(target):
+        _move_remote(temporary, target, replace=replace)
+        return
     if os.path.isdir(target) and os.listdir(target):
         if not replace:  # somebody filled it while we worked
             raise ValueError(f"{target} got content in the meantime; it was left as it is")
@@ -169,27 +163,53 @@ def _swap_in(temporary: str, target: str, *, replace: bool) -> None:
     os.rename(temporary, target)
 
 
-@contextlib.contextmanager
-def _remote_directory(target: str) -> Iterator[str]:
-    """`whole_directory` on an object store, where no rename of a folder is atomic."""
+def _move_remote(temporary: str, target: str, *, replace: bool) -> None:
+    """`move_directory` on an object store, where no rename of a folder is atomic."""
     gfile = _gfile()
-    occupied = gfile.isdir(target) and bool(gfile.listdir(target))
-    temporary = f"{target}.{_mark()}"
-    gfile.makedirs(temporary)
+    if gfile.glob(f"{target}/*"):  # not isdir: some stores take `temporary` for a part of `target`, by its name
+        if not replace:
+            raise ValueError(f"{target} got content in the meantime; it was left as it is")
+        gfile.rmtree(target)
+    for folder, _, names in list(gfile.walk(temporary)):
+        destination = target + folder.rstrip("/").removeprefix(temporary)
+        gfile.makedirs(destination)
+        for name in names:  # one by one: not every file system takes a folder's content along
+            gfile.rename(f"{folder.rstrip('/')}/{name}", f"{destination}/{name}", overwrite=True)
+    gfile.rmtree(temporary)
+
+
+def make_directory(path: str | os.PathLike[str]) -> None:
+    """Makes a folder and those above it, if they are not there.
+
+    Raises:
+      NotADirectoryError: if there is a file in the place of one.
+    """
+    if is_remote(path):
+        _gfile().makedirs(os.fspath(path))
+    else:
+        _make_folders(os.fspath(path))
+
+
+def remove_directory(path: str | os.PathLike[str]) -> None:
+    """Removes a folder with all that is in it; one that is not there is no error."""
+    if not is_remote(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif _gfile().exists(os.fspath(path)):
+        _gfile().rmtree(os.fspath(path))
+
+
+def _folder_path(path: str | os.PathLike[str]) -> str:
+    """Path without a slash at its end; absolute, if it is local."""
+    target = os.fspath(path).rstrip("/") or os.fspath(path)
+    return target if is_remote(target) else os.path.abspath(target)
+
+
+def _make_folders(path: str) -> None:
+    """Makes a local folder and those above it, if they are not there."""
     try:
-        yield temporary
-        if occupied:
-            gfile.rmtree(target)
-        for folder, _, names in list(gfile.walk(temporary)):
-            destination = target + folder.rstrip("/").removeprefix(temporary)
-            gfile.makedirs(destination)
-            for name in names:  # one by one: not every file system takes a folder's content along
-                gfile.rename(f"{folder.rstrip('/')}/{name}", f"{destination}/{name}", overwrite=True)
-        gfile.rmtree(temporary)
-    except BaseException:
-        if gfile.exists(temporary):
-            gfile.rmtree(temporary)
-        raise
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError as error:  # of Python for a file in the place of a folder
+        raise NotADirectoryError(20, "is a file, a folder was expected", error.filename) from error
 
 
 def _mark() -> str:

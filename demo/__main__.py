@@ -1,6 +1,6 @@
 """The whole path once, on English that is on this machine: text, vocabulary, shards, pretraining, export, an answer.
 
-Nothing is downloaded. It takes about five minutes on two cores. What was done before with the same settings and
+Nothing is downloaded. It takes six to seven minutes on two cores. What was done before with the same settings and
 versions is used again; after Ctrl-C the next run goes on where this one stopped.
 
 Examples:

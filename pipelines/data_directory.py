@@ -13,7 +13,7 @@ from absl import logging
 
 from albert_tf import door
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import dataset, files, readers, running
+from pipelines import dataset, files, readers, running, unfinished
 from pipelines.examples import ExampleSettings
 
 
@@ -56,9 +56,19 @@ def build_data_directory(
 
     began = time.time()
     paths = [file.path for file in found]
-    with door.whole_directory(output_dir, replace=replace) as folder:
+    with unfinished.open_unfinished(output_dir, description, found, replace=replace) as room:
+        folder = room.folder
         running.run(
-            lambda pipeline, notes: transforms.build(pipeline, paths, reading, settings, tokenizer, folder, notes),
+            lambda pipeline, notes: transforms.build(
+                pipeline,
+                paths,
+                reading,
+                settings,
+                tokenizer,
+                folder,
+                finished_shards=room.finished,
+                progress_folder=notes,
+            ),
             runner=runner,
             num_workers=num_workers,
             beam_options=beam_options,
@@ -66,6 +76,8 @@ def build_data_directory(
             verbose=verbose,
         )
         log = _complete(folder, settings, tokenizer, description, ",".join(inputs))
+        for shard in room.finished:
+            log["shards"][shard]["kept"] = True
         log = {
             "runner": "FnApiRunner" if runner == running.LOCAL_RUNNER else runner,
             "num_workers": num_workers,
@@ -75,6 +87,9 @@ def build_data_directory(
             "inputs": [file._asdict() for file in found],
         }
         door.write_whole(files.join(folder, dataset.LOG_FILE), dataset.to_json(log))
+        notes = [transforms.manifest_name(shard) for shard in range(settings.num_shards)]
+        notes += [transforms.COUNTS_FILE, unfinished.BUILDING_FILE]
+        files.remove([files.join(folder, name) for name in notes])
     return log
 
 
@@ -110,8 +125,7 @@ def _complete(
         raise ValueError(f"{source}: no text; one sentence a line is expected{faults}")
     if not counts.get("examples"):
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")
-    manifests = [transforms.take_manifest(folder, shard) for shard in range(settings.num_shards)]
-    files.remove([files.join(folder, transforms.COUNTS_FILE)])
+    manifests = [transforms.read_manifest(folder, shard) for shard in range(settings.num_shards)]
     pieces = hashlib.sha256(files.read_bytes(files.join(folder, transforms.PIECE_COUNTS_FILE))).hexdigest()
     door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
     door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())

@@ -19,7 +19,7 @@ from pipelines.examples import ExampleSettings
 DATASET_FILE, LOG_FILE = "dataset.json", "build.log.json"
 
 _FORMAT = "albert_tf pretraining data"
-_RESULTS = ("counts", "shards", "piece_counts")
+_RESULTS = ("counts", "shards", "piece_counts", "inputs")
 
 
 def describe_settings(
@@ -76,8 +76,8 @@ def to_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> None:
-    """Refuses a data directory that other settings made.
+def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """What a dataset.json holds; refuses one that other settings made.
 
     Args:
       text: content of the dataset.json found there.
@@ -98,6 +98,7 @@ def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> 
                 f"{source}: made with {name} = {old.get(name)!r}, asked for {new.get(name)!r}; "
                 "name another output_dir or remove this one"
             )
+    return found
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,14 +98,17 @@ class ExampleBuilder:
     Args:
       settings: see there.
       tokenizer: gives ids and word starts.
+      finished_shards: shards that are there already; their records are counted, but not made.
 
     Attributes:
       counts: what was read, written and left out, summed over all documents so far (and over copies).
       piece_counts: int64 [V], occurrences of each id in the examples' segments.
     """
 
-    def __init__(self, settings: ExampleSettings, tokenizer: AlbertTokenizer):
+    def __init__(self, settings: ExampleSettings, tokenizer: AlbertTokenizer, *, finished_shards: Collection[int] = ()):
         self._settings = settings
+        self._finished = np.zeros(settings.num_shards, dtype=bool)
+        self._finished[list(finished_shards)] = True
         self._tokenizer = tokenizer
         self._features = settings.features()
         self._starts_table = np.array(tokenizer.word_start_table(), dtype=bool)
@@ -162,21 +165,26 @@ class ExampleBuilder:
         ids = _gather(document.ids, spans)
         self.piece_counts += np.bincount(ids, minlength=len(self.piece_counts))
         keys = generator.integers(0, 2**64, size=len(spans), dtype=np.uint64)
+        shards = (keys % np.uint64(settings.num_shards)).astype(np.int64)
+        wanted = ~self._finished[shards]
         if settings.masking == "static":
-            columns = self._static_columns(document, spans, generator)
-        else:
-            columns = _dynamic_columns(document, spans, ids)
+            # Drawn for all, so that the draws do not depend on what is there already.
+            drawn = self._static_columns(document, spans, generator)
+            columns: dict[str, records.Column] = {name: column[wanted] for name, column in drawn.items()}
+        elif wanted.any():
+            columns = _dynamic_columns(document, spans[wanted], _gather(document.ids, spans[wanted]))
+        if not wanted.any():
+            return []
         payloads = records.serialize_examples(self._features, columns)
-        shards = (keys % np.uint64(settings.num_shards)).tolist()
-        packed_keys = keys.astype(">u8").tobytes()
+        packed_keys = keys[wanted].astype(">u8").tobytes()
         return [
             Record(shard, packed_keys[8 * i : 8 * i + 8], payload)
-            for i, (shard, payload) in enumerate(zip(shards, payloads, strict=True))
+            for i, (shard, payload) in enumerate(zip(shards[wanted].tolist(), payloads, strict=True))
         ]
 
     def _static_columns(
         self, document: sentences.TokenizedDocument, spans: np.ndarray, generator: np.random.Generator
-    ) -> dict[str, records.Column]:
+    ) -> dict[str, np.ndarray]:
         settings, tokenizer = self._settings, self._tokenizer
         swapped = generator.random(len(spans)) < 0.5
         packed = segments.pack_pairs(

@@ -24,6 +24,7 @@ class InputFile(NamedTuple):
 
     path: str
     size: int  # bytes on disk
+    modified: float  # seconds since 1970; 0 where the file system does not tell
 
 
 def load_beam(*, verbose: bool = False) -> None:
@@ -52,28 +53,33 @@ def find_files(patterns: Iterable[str]) -> list[InputFile]:
     Raises:
       ValueError: if a pattern matches nothing, or a folder without files.
     """
-    found: dict[str, int] = {}
+    found: dict[str, InputFile] = {}
     for pattern in patterns:
         matches = _remote_matches(pattern) if is_remote(pattern) else _local_matches(pattern)
         if not matches:
             raise ValueError(f"{pattern}: no such file")
         found.update(matches)
-    return [InputFile(path, size) for path, size in sorted(found.items())]
+    return [file for _, file in sorted(found.items())]
 
 
-def _local_matches(pattern: str) -> dict[str, int]:
+def _local_matches(pattern: str) -> dict[str, InputFile]:
     if os.path.isdir(pattern):
         paths = list(_files_below(pattern))
         if not paths:
             raise ValueError(f"{pattern}: a folder without files")
     else:
         paths = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
-    files = {os.path.abspath(path): os.path.getsize(path) for path in paths if os.path.isfile(path)}
+    files = {path: _local_file(path) for path in map(os.path.abspath, paths) if os.path.isfile(path)}
     if paths and not files:
         if os.path.isdir(paths[0]):
             raise ValueError(f"{pattern}: matches folders only; name the files in them, as in 'texts/*.txt'")
         raise ValueError(f"{pattern}: is no regular file")
     return files
+
+
+def _local_file(path: str) -> InputFile:
+    status = os.stat(path)
+    return InputFile(path, status.st_size, status.st_mtime)
 
 
 def _files_below(folder: str) -> Iterator[str]:
@@ -85,7 +91,7 @@ def _files_below(folder: str) -> Iterator[str]:
                 yield path
 
 
-def _remote_matches(pattern: str) -> dict[str, int]:
+def _remote_matches(pattern: str) -> dict[str, InputFile]:
     load_beam()
     from apache_beam.io import filesystems
 
@@ -95,7 +101,10 @@ def _remote_matches(pattern: str) -> dict[str, int]:
         (result,) = filesystems.FileSystems.match([pattern])
     except ValueError as error:  # "Unable to get filesystem from specified path, please use the correct path ..."
         raise ValueError(f"{pattern}: {error}") from error
-    return {metadata.path: metadata.size_in_bytes for metadata in result.metadata_list}
+    return {
+        found.path: InputFile(found.path, found.size_in_bytes, found.last_updated_in_seconds or 0.0)
+        for found in result.metadata_list
+    }
 
 
 def open_to_read(path: str) -> IO[bytes]:
@@ -136,11 +145,27 @@ def read_bytes(path: str) -> bytes:
         return stream.read()
 
 
-def remove(paths: list[str]) -> None:
-    """Removes files."""
+def list_names(folder: str) -> list[str]:
+    """Names of the files in a folder."""
+    if not is_remote(folder):
+        return sorted(os.listdir(folder))
+    load_beam()
     from apache_beam.io import filesystems
 
-    filesystems.FileSystems.delete(paths)
+    (result,) = filesystems.FileSystems.match([f"{folder.rstrip('/')}/*"])
+    return sorted(metadata.path.rpartition("/")[2] for metadata in result.metadata_list)
+
+
+def remove(paths: list[str]) -> None:
+    """Removes files."""
+    local = [path for path in paths if not is_remote(path)]
+    for path in local:
+        os.remove(path)
+    if len(local) < len(paths):
+        load_beam()
+        from apache_beam.io import filesystems
+
+        filesystems.FileSystems.delete([path for path in paths if is_remote(path)])
 
 
 def read_tokenizer(path: str) -> AlbertTokenizer:

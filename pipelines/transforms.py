@@ -39,7 +39,7 @@ def shard_name(shard: int, num_shards: int) -> str:
 
 
 def manifest_name(shard: int) -> str:
-    """File name of what the writer of a shard says about it; removed when the data directory is complete."""
+    """File name of what the writer of a shard says about it: the shard is finished when it is there."""
     return f"manifest-{shard:05d}.json"
 
 
@@ -69,18 +69,24 @@ class BuildExamples(beam.DoFn):
     Args:
       settings: what to build.
       tokenizer: travels as bytes.
+      finished_shards: shards to make no records for.
       progress_folder: where to note how many bytes of text are done, or None.
     """
 
     def __init__(
-        self, settings: examples.ExampleSettings, tokenizer: AlbertTokenizer, progress_folder: str | None = None
+        self,
+        settings: examples.ExampleSettings,
+        tokenizer: AlbertTokenizer,
+        finished_shards: frozenset[int] = frozenset(),
+        progress_folder: str | None = None,
     ):
         self._settings = settings
         self._tokenizer = tokenizer
+        self._finished = finished_shards
         self._progress_folder = progress_folder
 
     def start_bundle(self) -> None:
-        self._builder = examples.ExampleBuilder(self._settings, self._tokenizer)
+        self._builder = examples.ExampleBuilder(self._settings, self._tokenizer, finished_shards=self._finished)
         self._buffer: dict[int, list[bytes]] = {}
         self._buffered = 0
         self._faults: list[dict[str, Any]] = []
@@ -188,19 +194,22 @@ def build(
     settings: examples.ExampleSettings,
     tokenizer: AlbertTokenizer,
     folder: str,
+    *,
+    finished_shards: frozenset[int] = frozenset(),
     progress_folder: str | None = None,
 ) -> None:
-    """Adds the whole way from files to shards in `folder` to `pipeline`."""
+    """Adds the whole way from files to shards in `folder` to `pipeline`; `finished_shards` are there already."""
     groups = (
         pipeline
         | "Paths" >> beam.Create(sorted(paths))
         | "SpreadPaths" >> beam.Reshuffle()
         | "ReadDocuments" >> beam.ParDo(ReadDocuments(reading))
         | "GroupEqualDocuments" >> beam.GroupByKey()
-        | "BuildExamples" >> beam.ParDo(BuildExamples(settings, tokenizer, progress_folder))
+        | "BuildExamples" >> beam.ParDo(BuildExamples(settings, tokenizer, finished_shards, progress_folder))
     )
     # A shard that got no example is written too, empty.
-    every_shard = pipeline | "EveryShard" >> beam.Create([(shard, []) for shard in range(settings.num_shards)])
+    missing = sorted(set(range(settings.num_shards)) - finished_shards)
+    every_shard = pipeline | "EveryShard" >> beam.Create([(shard, []) for shard in missing])
     _ = (
         (groups, every_shard)
         | "AddEmpty" >> beam.Flatten()
@@ -209,11 +218,9 @@ def build(
     )
 
 
-def take_manifest(folder: str, shard: int) -> dict[str, Any]:
-    """What the writer of a shard said about it; its file is removed."""
-    path = files.join(folder, manifest_name(shard))
-    manifest: dict[str, Any] = json.loads(files.read_bytes(path))
-    files.remove([path])
+def read_manifest(folder: str, shard: int) -> dict[str, Any]:
+    """What the writer of a shard said about it."""
+    manifest: dict[str, Any] = json.loads(files.read_bytes(files.join(folder, manifest_name(shard))))
     return manifest
 
 

@@ -81,5 +81,5 @@ def test_examples_run_in_their_order(tmp_path):
         "small_int8.tflite",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 11
+    assert len(printed) == 12
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name

@@ -33,6 +33,27 @@ def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300, cwd=cwd, env=environment())
 
 
+KILLED_AFTER_FIRST_SHARD = """
+import os, signal, sys
+from pipelines import transforms
+write = transforms.WriteShards._write
+def write_and_die(self, name, content):
+    write(self, name, content)
+    if name.startswith("manifest-"):
+        os.kill(os.getpid(), signal.SIGKILL)
+transforms.WriteShards._write = write_and_die
+from albert_tf import door
+from pipelines import build_pretraining_data
+door.run(build_pretraining_data.main)
+"""
+
+
+def run_and_kill_after_first_shard(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the door, and kills it (SIGKILL) as soon as a shard is finished."""
+    program = [sys.executable, "-c", KILLED_AFTER_FIRST_SHARD, *arguments]
+    return subprocess.run(program, capture_output=True, text=True, timeout=300, env=environment())
+
+
 def build(
     output: Path,
     inputs: Sequence[Path | str],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import fcntl
 import gzip
 import hashlib
 import json
 import os
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -307,3 +309,86 @@ def test_same_settings_replace_other_settings_are_refused(
     dataset = building.build(output, [*corpus, more], tokenizer)
     assert dataset["counts"]["documents"] == 94
     assert not [name for name in os.listdir(tmp_path) if ".partial" in name or ".old" in name]
+
+
+def test_finished_shards_are_kept_when_a_run_is_killed(
+    baseline: Path, masking: str, tmp_path: Path, corpus: list[Path], tokenizer_folder: Path, tokenizer: AlbertTokenizer
+) -> None:
+    """Killed after its first shard, and begun again: the same bytes, and that shard is not made again."""
+    output, working = tmp_path / "killed", tmp_path / "killed.building"
+    arguments = [
+        f"--input={corpus[0]},{corpus[1]}",
+        f"--tokenizer={tokenizer_folder}",
+        f"--output_dir={output}",
+        f"--max_seq_length={S}",
+        "--num_shards=3",
+        "--seed=11",
+        f"--masking={masking}",
+    ]
+    killed = building.run_and_kill_after_first_shard(*arguments)
+    assert killed.returncode == -signal.SIGKILL
+    assert not output.exists()
+    (kept,) = (int(path.name[9:14]) for path in working.glob("manifest-*.json"))
+    shard = working / f"pretrain-{kept:05d}-of-00003.tfrecord"
+    before = shard.stat().st_ino, shard.stat().st_mtime_ns
+    (working / ".pretrain-00002-of-00003.tfrecord.0a1b").write_bytes(b"half")
+
+    refused = building.run(*arguments, "--short_seq_prob=0.25")
+    assert refused.returncode == 1
+    assert "building.json: made with settings.short_seq_prob = 0.1, asked for 0.25; name another" in refused.stderr
+    assert shard.exists()
+
+    done = building.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "1 shards were finished by an earlier run and are kept" in done.stderr
+    assert building.content(output) == building.content(baseline)
+    shard = output / shard.name
+    assert (shard.stat().st_ino, shard.stat().st_mtime_ns) == before
+    assert [work.get("kept", False) for work in building.read_log(output)["shards"]] == [i == kept for i in range(3)]
+    assert not working.exists()
+
+
+@pytest.mark.parametrize("damage", ["shard", "manifest", "input"])
+def test_what_does_not_fit_any_more_is_made_again(
+    tmp_path: Path, corpus: list[Path], tokenizer_folder: Path, tokenizer: AlbertTokenizer, damage: str
+) -> None:
+    output, working = tmp_path / "killed", tmp_path / "killed.building"
+    arguments = [
+        f"--input={corpus[0]},{corpus[1]}",
+        f"--tokenizer={tokenizer_folder}",
+        f"--output_dir={output}",
+        f"--max_seq_length={S}",
+        "--num_shards=3",
+        "--seed=11",
+    ]
+    building.run_and_kill_after_first_shard(*arguments)
+    (manifest,) = working.glob("manifest-*.json")
+    if damage == "shard":
+        (shard,) = working.glob(f"pretrain-{manifest.name[9:14]}-*")
+        content = bytearray(shard.read_bytes())
+        content[-9] ^= 1
+        shard.write_bytes(content)
+    elif damage == "manifest":
+        manifest.write_bytes(manifest.read_bytes()[:30])
+    else:
+        write_corpus(corpus[1], DOCUMENTS[49:])
+    done = building.run(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "are kept" not in done.stderr
+    assert ("the input has changed" in done.stderr) == (damage == "input")
+    building.build(tmp_path / "undisturbed", corpus, tokenizer)
+    assert building.content(output) == building.content(tmp_path / "undisturbed")
+
+
+def test_two_runs_do_not_work_in_one_folder(tmp_path: Path, corpus: list[Path], tokenizer: AlbertTokenizer) -> None:
+    output = tmp_path / "data"
+    (tmp_path / "data.building").mkdir()
+    handle = os.open(tmp_path / "data.building", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(ValueError, match=r"data\.building: another run works there"):
+            building.build(output, corpus, tokenizer)
+    finally:
+        os.close(handle)
+    building.build(output, corpus, tokenizer)
+    assert output.exists()
