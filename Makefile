@@ -5,7 +5,7 @@
 export PYTHON
 
 RUN = .venv/bin/python
-PYTEST = -m pytest -n 2
+PYTEST = -m pytest -n 2 --durations=15
 CHECKED = albert_tf pipelines export demo setup tests
 
 .PHONY: help env demo demo-clean test test-quick test-tf220 lint format clean

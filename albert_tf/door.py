@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import gc
 import inspect
 import logging as standard_logging
 import os
@@ -124,6 +125,7 @@ def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoRe
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
+    gc.freeze()  # else the interpreter's last collection takes TensorFlow's graphs apart, for seconds
     sys.exit(code)
 
 
@@ -230,8 +232,10 @@ def _door_name() -> str:
 
 
 def _own_flags() -> list[Any]:
-    """Flags that the door itself defines, in the order of their definition."""
-    return list(flags.FLAGS.get_key_flags_for_module(sys.argv[0]))
+    """Flags that the door itself defines, in the order of their definition, and those it takes from another module."""
+    own = list(flags.FLAGS.get_key_flags_for_module(sys.argv[0]))
+    names = {flag.name for flag in own}
+    return own + [flags.FLAGS[name] for group_ in _groups.values() for name in group_ if name not in names]
 
 
 def _help_text(required: Sequence[str]) -> str:

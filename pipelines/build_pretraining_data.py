@@ -125,7 +125,11 @@ def _report(output: str, log: dict[str, Any]) -> None:
     door.print_table(output, ("what", "count"), rows)
     share = counts["tokens_out"] / max(1, counts["tokens_in"])
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
-    print(f"next: python -m albert_tf.pretrain --data_dir={shlex.quote(output)} ... (its --help has an example)")
+    folder = shlex.quote(output)
+    print(f"next: python -m pipelines.inspect_data --data_dir={folder}")
+    print(
+        f"then: python -m albert_tf.pretrain with --data_dir={folder}, or held-out text with --eval_data_dir={folder}"
+    )
 
 
 if __name__ == "__main__":

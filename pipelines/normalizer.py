@@ -13,7 +13,6 @@ What a table of rules cannot say, and so differs from `AlbertTokenizer`:
 
 from __future__ import annotations
 
-import functools
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import Any
 import sentencepiece
 
 from albert_tf.tokenizer import TokenizerConfig, normalize_text
+from pipelines.records import varint
 
 _NAME = b"albert"
 # Field numbers of sentencepiece_model.proto, and the two kinds of fields it has there besides fixed 32 bits.
@@ -144,17 +144,7 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def _serialize(number: int, kind: int, value: Any) -> bytes:
-    head = _varint(number << 3 | kind)
+    head = varint(number << 3 | kind)
     if kind == _VARINT:
-        return head + _varint(value)
-    return head + (_varint(len(value)) if kind == _BYTES else b"") + value
-
-
-@functools.cache
-def _varint(value: int) -> bytes:
-    content = bytearray()
-    while value > 0x7F:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    content.append(value)
-    return bytes(content)
+        return head + varint(value)
+    return head + (varint(len(value)) if kind == _BYTES else b"") + value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from absl import flags
 
 from albert_tf import door
@@ -27,6 +29,13 @@ def define() -> None:
         "At text that is not UTF-8, or a line that is not JSON: fail, or skip (leave its document out, and say how "
         "many and where).",
     )
+
+
+def given() -> str:
+    """The flags that were given, as one types them, each with a space before it; for the command that comes next."""
+    names = ("input_format", "language", "text_key", "on_bad_input")
+    found = [flags.FLAGS[name] for name in names]
+    return "".join(f" --{flag.name}={shlex.quote(flag.value)}" for flag in found if flag.present)
 
 
 def settings() -> readers.ReaderSettings:

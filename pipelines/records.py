@@ -42,7 +42,7 @@ def serialize_examples(features: Sequence[Feature], columns: Mapping[str, Column
     rows = []
     for entries in zip(*parts, strict=True):
         body = b"".join(entries)
-        rows.append(b"\x0a" + _varint(len(body)) + body)
+        rows.append(b"\x0a" + varint(len(body)) + body)
     return rows
 
 
@@ -107,16 +107,17 @@ def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
 def _entry_header(name: str, dtype: str, size: int) -> bytes:
     """What stands in the map entry before `size` bytes of packed values. There are few sizes, so they are kept."""
     key = name.encode()
-    packed = b"\x0a" + _varint(size)
+    packed = b"\x0a" + varint(size)
     kind = b"\x12" if dtype == "float32" else b"\x1a"
-    value = kind + _varint(len(packed) + size)
+    value = kind + varint(len(packed) + size)
     feature_size = len(value) + len(packed) + size
-    entry = b"\x0a" + _varint(len(key)) + key + b"\x12" + _varint(feature_size) + value + packed
-    return b"\x0a" + _varint(len(entry) + size) + entry
+    entry = b"\x0a" + varint(len(key)) + key + b"\x12" + varint(feature_size) + value + packed
+    return b"\x0a" + varint(len(entry) + size) + entry
 
 
 @functools.cache
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number as protocol buffers write it: seven bits a byte, the lowest first."""
     groups = bytearray()
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)

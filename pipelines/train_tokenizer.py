@@ -95,7 +95,8 @@ def main() -> None:
     logging.info("trained in %.1f s", time.monotonic() - began)
     folder = shlex.quote(OUTPUT_DIR.value)
     texts = shlex.quote(",".join(INPUT.value))
-    print(f"next: python -m pipelines.build_pretraining_data --input={texts} --tokenizer={folder} --output_dir=data")
+    command = f"python -m pipelines.build_pretraining_data --input={texts}{reading_flags.given()}"
+    print(f"next: {command} --tokenizer={folder} --output_dir=data")
 
 
 def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Generator, Iterator
 
@@ -17,6 +18,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REFERENCE_DATA = pathlib.Path(os.environ.get("ALBERT_TF_REFERENCE_DATA", ROOT.parent / "shared"))
+
+# A script that starts the tests in the background has Ctrl-C ignored, and so would every command that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # start-up lines of TensorFlow would hide a test's own output
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 ENOUGH_NATS = 0.1
 ENOUGH_ERRORS = 5.0
 
+# The rate has ended at 0, so that a finished run cannot go on.
+_LONGER = "Train longer: more num_train_steps, in another output_dir."
+
 
 def rows(figures: Mapping[str, float]) -> list[tuple[str, str, str]]:
     """Table of the masked-LM figures of `Evaluator`: what, at [MASK], at all predictions."""
@@ -41,15 +44,20 @@ def verdict(figures: Mapping[str, float]) -> str:
             f"The model uses context: at [MASK] it is {below:.2f} nats below the context-free bound and {permuted:.2f} "
             "below its own loss with contexts permuted."
         )
+    elif below < -ENOUGH_NATS:
+        words = (
+            f"The model does not know yet how frequent pieces are: at [MASK] it is {-below:.2f} nats above the "
+            f"context-free bound. {_LONGER} If that does not help, the learning rate does not fit."
+        )
     elif permuted > ENOUGH_ERRORS * figures["gain_over_permuted_at_mask_error"]:
         words = (
             f"The model begins to use context (permuted contexts cost it {permuted:.2f} nats at [MASK]), but is not "
-            "clearly below the context-free bound yet: train longer."
+            f"clearly below the context-free bound yet. {_LONGER}"
         )
     else:
         words = (
             "The model does not use context yet: it knows how frequent pieces are, where every BERT-like model starts. "
-            "Train longer; if the curve stays flat, try another learning rate or a larger batch."
+            f"{_LONGER} If the curve stays flat, try another learning rate or a larger batch."
         )
     accuracy, majority = figures["sentence_order_accuracy"], figures["sentence_order_majority"]
     error = (0.25 / max(figures["examples"], 1)) ** 0.5  # of a share near one half

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -146,3 +151,23 @@ def test_model_is_a_part_of_a_users_own():
     history = model.fit(batch, np.arange(5.0), batch_size=2, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
     assert (encoder.embeddings.word_embeddings.numpy() != before).any()
+
+
+def test_a_model_of_ones_own_loads_in_another_process(tmp_path: pathlib.Path) -> None:
+    """As README says: the import of the class is all that it takes."""
+    encoder = AlbertPretrainingModel(make_config(), seed=3).encoder
+    own = keras.Model(encoder.input, keras.layers.Dense(3)(encoder(dict(encoder.input))["pooled_output"]))
+    own.save(tmp_path / "own.keras")
+    given = make_batch()
+    batch: dict[str, Any] = {name: given[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    np.savez(tmp_path / "batch.npz", expected=own.predict(batch, verbose=0), **batch)
+    program = f"""
+from albert_tf import AlbertEncoder
+import keras, numpy as np
+batch = dict(np.load({str(tmp_path / "batch.npz")!r}))
+expected = batch.pop("expected")
+model = keras.models.load_model({str(tmp_path / "own.keras")!r})
+np.testing.assert_array_equal(model.predict(batch, verbose=0), expected)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

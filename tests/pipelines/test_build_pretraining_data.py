@@ -33,6 +33,18 @@ def corpus(tmp_path: Path) -> list[Path]:
     return [write_corpus(folder / "a.txt", DOCUMENTS[:50]), write_corpus(folder / "b.txt", DOCUMENTS[50:])]
 
 
+def small_build(corpus: list[Path], tokenizer_folder: Path, output: Path) -> list[str]:
+    """Flags of the door that make what `building.build` makes."""
+    return [
+        f"--input={','.join(map(str, corpus))}",
+        f"--tokenizer={tokenizer_folder}",
+        f"--output_dir={output}",
+        f"--max_seq_length={S}",
+        "--num_shards=3",
+        "--seed=11",
+    ]
+
+
 def segments_of(example: dict[str, list[int]]) -> tuple[list[int], list[int]]:
     """Both segments, in the order of the record, masks undone in static ones."""
     if features.SEGMENT_TOKENS in example:
@@ -316,15 +328,7 @@ def test_finished_shards_are_kept_when_a_run_is_killed(
 ) -> None:
     """Killed after its first shard, and begun again: the same bytes, and that shard is not made again."""
     output, working = tmp_path / "killed", tmp_path / "killed.building"
-    arguments = [
-        f"--input={corpus[0]},{corpus[1]}",
-        f"--tokenizer={tokenizer_folder}",
-        f"--output_dir={output}",
-        f"--max_seq_length={S}",
-        "--num_shards=3",
-        "--seed=11",
-        f"--masking={masking}",
-    ]
+    arguments = [*small_build(corpus, tokenizer_folder, output), f"--masking={masking}"]
     killed = building.run_and_kill_after_first_shard(*arguments)
     assert killed.returncode == -signal.SIGKILL
     assert not output.exists()
@@ -353,14 +357,7 @@ def test_what_does_not_fit_any_more_is_made_again(
     tmp_path: Path, corpus: list[Path], tokenizer_folder: Path, tokenizer: AlbertTokenizer, damage: str
 ) -> None:
     output, working = tmp_path / "killed", tmp_path / "killed.building"
-    arguments = [
-        f"--input={corpus[0]},{corpus[1]}",
-        f"--tokenizer={tokenizer_folder}",
-        f"--output_dir={output}",
-        f"--max_seq_length={S}",
-        "--num_shards=3",
-        "--seed=11",
-    ]
+    arguments = small_build(corpus, tokenizer_folder, output)
     building.run_and_kill_after_first_shard(*arguments)
     (manifest,) = working.glob("manifest-*.json")
     if damage == "shard":

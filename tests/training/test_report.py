@@ -50,6 +50,10 @@ def test_rows_hold_both_sets_of_positions() -> None:
         ({"gain_over_context_free_at_mask": 0.09}, "begins to use context (permuted contexts cost it 0.62 nats"),
         ({"gain_over_context_free_at_mask_error": 0.11}, "begins to use context"),
         ({"gain_over_context_free_at_mask": -0.1, "gain_over_permuted_at_mask": 0.09}, "does not use context yet"),
+        (
+            {"gain_over_context_free_at_mask": -1.25},
+            "does not know yet how frequent pieces are: at [MASK] it is 1.25 nats",
+        ),
         ({"positions_at_mask": 0}, "No held-out position shows [MASK]"),
         ({}, "It recognises the order of segments: 75.0% right, 51.0% by always the same answer."),
         # One standard error of a share of 400 examples is 0.025.
