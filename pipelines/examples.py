@@ -172,7 +172,8 @@ class ExampleBuilder:
             drawn = self._static_columns(document, spans, generator)
             columns: dict[str, records.Column] = {name: column[wanted] for name, column in drawn.items()}
         elif wanted.any():
-            columns = _dynamic_columns(document, spans[wanted], _gather(document.ids, spans[wanted]))
+            left = spans[wanted]
+            columns = _dynamic_columns(document, left, ids if wanted.all() else _gather(document.ids, left))
         if not wanted.any():
             return []
         payloads = records.serialize_examples(self._features, columns)

@@ -215,8 +215,7 @@ def check_length(shard: Shard) -> None:
       FileNotFoundError: if the file is missing.
       ValueError: naming the file and the record at which it ends.
     """
-    if not is_remote(shard.path):
-        check_regular(shard.path)
+    check_regular(shard.path)
     size = _size(shard.path)
     if size == shard.bytes:
         return
