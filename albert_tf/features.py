@@ -9,6 +9,8 @@ Two forms exist:
 * *static*: the original ALBERT's `tf.Example` features, masks already chosen (one choice for all epochs);
 * *dynamic*: the ids of both segments in document order and where words start. The order of the segments and the masks
   are drawn while training, afresh in every epoch.
+
+Both depend on the sentence objective: for `nsp` dynamic records hold a label too, and for `none` there is one segment.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import dataclasses
 import math
 from typing import Literal
 
-RECORD_CONTRACT_VERSION = 1
+RECORD_CONTRACT_VERSION = 2
 
 # What the model is called with.
 INPUT_IDS = "input_ids"
@@ -28,7 +30,7 @@ MASKED_LM_POSITIONS = "masked_lm_positions"
 # What the losses need besides.
 MASKED_LM_IDS = "masked_lm_ids"
 MASKED_LM_WEIGHTS = "masked_lm_weights"
-SENTENCE_ORDER_LABEL = "sentence_order_label"  # 1 = the two segments are exchanged
+SENTENCE_ORDER_LABEL = "sentence_order_label"  # 1 = the two segments are exchanged; nsp: the second is a stranger
 
 # Names that exist on disk only.
 NEXT_SENTENCE_LABELS = "next_sentence_labels"  # the original's name of the sentence order label
@@ -41,6 +43,10 @@ WORD_STARTS = "word_starts"  # 1 where a word starts, aligned with segment_token
 LONGEST_SEQUENCE, LONGEST_NGRAM = 1 << 16, 64
 
 Masking = Literal["static", "dynamic"]
+
+# What is learned beside masked words: sentence order (Lan et al. 2020), next sentence (Devlin et al. 2019), nothing.
+SentenceObjective = Literal["sop", "nsp", "none"]
+SENTENCE_OBJECTIVES: tuple[SentenceObjective, ...] = ("sop", "nsp", "none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,10 +89,14 @@ def static_features(max_seq_length: int, max_predictions_per_seq: int) -> tuple[
     )
 
 
-def dynamic_features() -> tuple[Feature, ...]:
-    """Features of a dynamic record: both segments in document order, unmasked, without special tokens."""
-    return (
+def dynamic_features(objective: SentenceObjective) -> tuple[Feature, ...]:
+    """Features of a dynamic record: both segments in document order, unmasked, without special tokens.
+
+    With the objective `nsp` a label tells whether the second one is of another document; with `none` it is empty.
+    """
+    common = (
         Feature(name=SEGMENT_TOKENS, dtype="int64", length=None),
         Feature(name=WORD_STARTS, dtype="int64", length=None),
         Feature(name=SEGMENT_LENGTHS, dtype="int64", length=2),
     )
+    return (*common, Feature(name=NEXT_SENTENCE_LABELS, dtype="int64", length=1)) if objective == "nsp" else common

@@ -42,6 +42,13 @@ with door.group("How text is read"):
 
 with door.group("Examples"):
     MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 512, "Longest sequence in tokens, with [CLS] and [SEP].")
+    SENTENCE_OBJECTIVE = flags.DEFINE_enum(
+        "sentence_objective",
+        "sop",
+        ["sop", "nsp", "none"],
+        "What is learned beside masked words. sop: whether two adjacent segments are exchanged, as ALBERT does; nsp: "
+        "whether the second one is of another document, as BERT does; none: nothing, an example is one segment.",
+    )
     SHORT_SEQ_PROB = flags.DEFINE_float("short_seq_prob", 0.1, "Share of examples that aim at a shorter length.")
     SEED = flags.DEFINE_integer("seed", 7, "Seed of every random choice.")
     MASKING = flags.DEFINE_enum("masking", "dynamic", ["dynamic", "static"], "When order and masks are drawn.")
@@ -51,6 +58,13 @@ with door.group("Examples"):
     )
     MAX_NGRAM = flags.DEFINE_integer("max_ngram", 3, "Longest run of words to mask as one.")
     DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 1, "Copies of the text with other masks; static records only.")
+    ORIGINAL_COMPATIBLE = flags.DEFINE_boolean(
+        "original_compatible",
+        False,
+        "Choose segments and budgets as the original ALBERT, for comparison: one length for a whole document, second "
+        "segments of other documents where a chunk is one sentence, long pairs cut off, at most 20 predictions. Static "
+        "records only.",
+    )
 
 with door.group("Workers"):
     NUM_WORKERS = flags.DEFINE_integer("num_workers", 1, "Processes that work at once on this machine.")
@@ -80,7 +94,7 @@ def main() -> None:
 
 def _settings() -> Any:
     """Settings from the flags, checked."""
-    from pipelines import examples, running
+    from pipelines import example_settings, running
 
     cores = os.cpu_count() or 1
     most = max(4, 2 * cores)
@@ -93,7 +107,7 @@ def _settings() -> Any:
     if NUM_WORKERS.value > 1 and RUNNER.value != running.LOCAL_RUNNER:
         raise door.UsageError(f"num_workers is for --runner=local, got runner {RUNNER.value}; use --beam_option")
     try:
-        return examples.ExampleSettings(
+        return example_settings.ExampleSettings(
             max_seq_length=MAX_SEQ_LENGTH.value,
             masking=MASKING.value,
             num_shards=NUM_SHARDS.value,
@@ -103,6 +117,8 @@ def _settings() -> Any:
             max_predictions_per_seq=MAX_PREDICTIONS_PER_SEQ.value,
             max_ngram=MAX_NGRAM.value,
             dupe_factor=DUPE_FACTOR.value,
+            sentence_objective=SENTENCE_OBJECTIVE.value,
+            original_compatible=ORIGINAL_COMPATIBLE.value,
         )
     except ValueError as error:
         raise door.UsageError(str(error)) from error
@@ -123,7 +139,7 @@ def _report(output: str, log: dict[str, Any]) -> None:
     ]
     rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
     door.print_table(output, ("what", "count"), rows)
-    share = counts["tokens_out"] / max(1, counts["tokens_in"])
+    share = (counts["tokens_out"] - counts.get("tokens_repeated", 0)) / max(1, counts["tokens_in"])
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
     folder = shlex.quote(output)
     print(f"next: python -m pipelines.inspect_data --data_dir={folder}")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from albert_tf import door
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import dataset, files, readers, running, unfinished
-from pipelines.examples import ExampleSettings
+from pipelines.example_settings import ExampleSettings
 
 
 def build_data_directory(
@@ -119,14 +122,20 @@ def _complete(
     from pipelines import transforms
 
     work = json.loads(files.read_bytes(files.join(folder, transforms.COUNTS_FILE)))
-    counts = {**work["counts"], "bad_input": len(work["bad_input"])}
+    manifests = [transforms.read_manifest(folder, shard) for shard in range(settings.num_shards)]
+    counts = Counter(work["counts"])
+    for manifest in manifests:
+        counts.update(manifest["counts"])
+    counts["bad_input"] = len(work["bad_input"])
     if not counts.get("documents"):
         faults = f" ({counts['bad_input']} documents were left out as bad input)" if counts["bad_input"] else ""
         raise ValueError(f"{source}: no text; one sentence a line is expected{faults}")
     if not counts.get("examples"):
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")
-    manifests = [transforms.read_manifest(folder, shard) for shard in range(settings.num_shards)]
-    pieces = hashlib.sha256(files.read_bytes(files.join(folder, transforms.PIECE_COUNTS_FILE))).hexdigest()
+    stream = io.BytesIO()
+    np.save(stream, np.sum([manifest["piece_counts"] for manifest in manifests], axis=0, dtype=np.int64))
+    door.write_whole(files.join(folder, dataset.PIECE_COUNTS_FILE), stream.getvalue())
+    pieces = hashlib.sha256(stream.getvalue()).hexdigest()
     door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
     door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())
     content = dataset.describe(description, counts, [manifest["manifest"] for manifest in manifests], pieces)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import features
+from albert_tf.data.manifest import DATASET_FILE, DataDirectory, parse_data_directory
+from albert_tf.files import is_remote
 from albert_tf.json_object import parse_object
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import files, readers
-from pipelines.examples import ExampleSettings
+from pipelines.example_settings import ExampleSettings
 
-DATASET_FILE, LOG_FILE = "dataset.json", "build.log.json"
+LOG_FILE, PIECE_COUNTS_FILE = "build.log.json", "piece_counts.npy"
 
 _FORMAT = "albert_tf pretraining data"
 _RESULTS = ("counts", "shards", "piece_counts", "inputs")
@@ -27,7 +30,7 @@ def describe_settings(
 ) -> dict[str, Any]:
     """The part of dataset.json that is known before any text is read."""
     values = {**settings.to_dict(), **dataclasses.asdict(reading)}
-    top = ("masking", "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "max_ngram")
+    top = ("sentence_objective", "masking", "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "max_ngram")
     return {
         "format": _FORMAT,
         "contract_version": features.RECORD_CONTRACT_VERSION,
@@ -51,7 +54,7 @@ def describe_counts(counts: Mapping[str, int]) -> dict[str, Any]:
     """The counts of `ExampleBuilder`, with what was dropped by reason and n-grams by length."""
     values = dict(sorted(counts.items()))
     ngrams = {name.removeprefix("ngrams_of_"): values.pop(name) for name in list(values) if name.startswith("ngrams_")}
-    dropped = {"single_word": values.pop("tokens_single_word", 0)}
+    dropped = {reason: values.pop(f"tokens_{reason}", 0) for reason in ("single_word", "truncated")}
     values = {"duplicate_documents": 0, "bad_input": 0, **values}
     return {**values, "tokens_dropped": dropped, **({"ngrams": ngrams} if ngrams else {})}
 
@@ -66,7 +69,7 @@ def describe(
     return {
         **settings,
         "counts": describe_counts(counts),
-        "piece_counts": {"file": "piece_counts.npy", "sha256": piece_counts_sha256},
+        "piece_counts": {"file": PIECE_COUNTS_FILE, "sha256": piece_counts_sha256},
         "shards": list(shards),
     }
 
@@ -99,6 +102,24 @@ def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> 
                 "name another output_dir or remove this one"
             )
     return found
+
+
+def read_dataset(path: str) -> DataDirectory:
+    """What the dataset.json of data directory `path` says, on any file system that Beam knows.
+
+    Unlike `albert_tf.data.manifest.read_data_directory` it looks at no shard: an audit names the faults of all of them.
+
+    Raises:
+      FileNotFoundError: if there is no such folder, or no dataset.json in it.
+      ValueError: naming the key, for anything that is not as it must be.
+    """
+    source = files.join(path, DATASET_FILE)
+    if not is_remote(path):
+        if not os.path.isdir(path):
+            raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
+        if not os.path.exists(source):
+            raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
+    return parse_data_directory(path, files.read_bytes(source))
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

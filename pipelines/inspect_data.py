@@ -37,13 +37,13 @@ HTML = flags.DEFINE_string("html", None, "File to write the report to, with plot
 
 
 def main() -> None:
-    from pipelines import dataset_reader, inspection, inspection_report
+    from pipelines import dataset, inspection, inspection_report
 
     if not 0 <= SHOW.value <= _MOST_SHOWN:
         raise door.UsageError(f"show must be in [0, {_MOST_SHOWN}], got {SHOW.value}")
     if HTML.value and not door.is_remote(HTML.value) and os.path.isdir(HTML.value):
         raise IsADirectoryError(21, "is a folder, a file was expected", HTML.value)
-    data = dataset_reader.read_dataset(DATA_DIR.value)
+    data = dataset.read_dataset(DATA_DIR.value)
     began = time.monotonic()
     with door.progress(total=data.num_examples, description="inspecting", unit="examples") as bar:
         found = inspection.inspect(data, show=SHOW.value, advance=bar.advance)

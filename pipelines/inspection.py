@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.data.manifest import DataDirectory
+from albert_tf.data.shards import Shard
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import files, masked_rows
-from pipelines.dataset_reader import Dataset, ShardEntry
 from pipelines.inspection_figures import Figures
 from pipelines.masked_rows import MaskedRows
 from pipelines.record_checks import RecordChecker
@@ -26,6 +27,7 @@ from pipelines.record_reader import BrokenRecordError, ExampleReader, Frame, rea
 
 _BATCH_POSITIONS = 1 << 17  # of all rows that are looked at together; some 20 MB of arrays
 _MOST_BATCH = 1024
+_LABEL_COUNTS = {"examples_swapped", "examples_with_stranger"}  # of the examples with label 1
 
 
 class Example(NamedTuple):
@@ -51,7 +53,7 @@ class Inspection:
       tokenizer: None if its files are broken.
     """
 
-    data: Dataset
+    data: DataDirectory
     figures: Figures
     faults: list[str] = dataclasses.field(default_factory=list)
     broken_shards: int = 0
@@ -61,7 +63,7 @@ class Inspection:
     tokenizer: AlbertTokenizer | None = None
 
 
-def inspect(data: Dataset, *, show: int = 0, advance: Callable[[int], None] = lambda count: None) -> Inspection:
+def inspect(data: DataDirectory, *, show: int = 0, advance: Callable[[int], None] = lambda count: None) -> Inspection:
     """Verifies the data directory and takes its figures.
 
     Args:
@@ -74,10 +76,9 @@ def inspect(data: Dataset, *, show: int = 0, advance: Callable[[int], None] = la
     show = min(show, data.num_examples)
     wanted = [(2 * i + 1) * data.num_examples // (2 * show) for i in range(show)]
     before = 0
-    for index, shard in enumerate(data.shards):
+    for shard in data.shards:
         numbers = {number - before for number in wanted}
-        generator = np.random.Generator(np.random.Philox(key=np.array([data.seed, index], dtype=np.uint64)))
-        fault = shards.inspect(shard, generator, numbers)
+        fault = shards.inspect(shard, before, numbers)
         if fault is not None:
             found.faults.append(f"{shard.path}: {fault}")
         before += shard.examples
@@ -100,12 +101,12 @@ class _ShardInspector:
         self._reader = ExampleReader(found.data.features())
         self._checker = RecordChecker(found.data)
 
-    def inspect(self, shard: ShardEntry, generator: np.random.Generator, wanted: set[int]) -> str | None:
+    def inspect(self, shard: Shard, before: int, wanted: set[int]) -> str | None:
         """What is first found wrong with a shard, None if nothing is.
 
         Args:
           shard: what it should be.
-          generator: source of the masks of dynamic records.
+          before: examples in the shards before this one.
           wanted: numbers of the records to keep for showing, those beyond `shard.examples` left aside.
         """
         digest = hashlib.sha256()
@@ -114,7 +115,7 @@ class _ShardInspector:
         try:
             with contextlib.closing(files.open_to_read(shard.path)) as stream:
                 for frames, cut in _batches(read_frames(stream, digest), batch_size):
-                    fault = self._inspect_batch(frames, shard, generator, wanted)
+                    fault = self._inspect_batch(frames, shard, before, wanted)
                     self._advance(len(frames))
                     if fault is not None or cut is not None:
                         return fault or str(cut)
@@ -131,9 +132,7 @@ class _ShardInspector:
                 return f"{name}: {counted}, dataset.json says {said}"
         return None
 
-    def _inspect_batch(
-        self, frames: list[Frame], shard: ShardEntry, generator: np.random.Generator, wanted: set[int]
-    ) -> str | None:
+    def _inspect_batch(self, frames: list[Frame], shard: Shard, before: int, wanted: set[int]) -> str | None:
         """The first fault in the records, with its place; adds the rows before it to the figures."""
         data = self._found.data
         columns, fault = self._reader.read_columns([frame.payload for frame in frames])
@@ -143,10 +142,10 @@ class _ShardInspector:
         sound = frames if fault is None else frames[: fault[0]]
         if sound:
             if data.masking == "static":
-                rows = masked_rows.read_static(columns)
+                rows = masked_rows.read_static(columns, data)
             else:
                 began = time.monotonic()
-                rows = masked_rows.draw(columns, data, generator)
+                rows = masked_rows.draw(columns, data, before + sound[0].number)
                 self._found.drawing_seconds += time.monotonic() - began
             self._found.figures.add(rows)
             self._found.bytes += sound[-1].end - sound[0].offset
@@ -176,7 +175,8 @@ def _batches(frames: Iterator[Frame], size: int) -> Iterator[tuple[list[Frame], 
 
 def _check_pieces(found: Inspection) -> list[str]:
     """Faults of piece_counts.npy."""
-    path, digest = found.data.piece_counts
+    name, digest = found.data.piece_counts
+    path = files.join(found.data.path, name)
     try:
         content = files.read_bytes(path)
     except OSError as error:
@@ -201,16 +201,28 @@ def _check_counts(found: Inspection) -> list[str]:
     figures, data = found.figures, found.data
     counted = {"examples": figures.examples, "tokens_out": figures.tokens}
     if data.masking == "static":
-        counted["examples_swapped"] = figures.swapped
         counted["positions_real"] = figures.real
         counted["positions_masked"] = figures.masks.masked
     if found.broken_shards:
         return []
-    return [
+    faults = [
         f"{data.source}: counts: {name} is {data.counts[name]}, the records hold {value}"
         for name, value in counted.items()
         if data.counts.get(name, value) != value
     ]
+    if has_labels(data) and _LABEL_COUNTS & data.counts.keys():
+        said = sum(data.counts.get(name, 0) for name in _LABEL_COUNTS)
+        if said != figures.labels_1:
+            names = " and ".join(sorted(_LABEL_COUNTS & data.counts.keys()))
+            faults.append(
+                f"{data.source}: counts: {names} make {said}, the records hold {figures.labels_1} labels of 1"
+            )
+    return faults
+
+
+def has_labels(data: DataDirectory) -> bool:
+    """Whether the records say which of the two the second segment is."""
+    return data.sentence_objective == "nsp" or (data.masking == "static" and data.sentence_objective == "sop")
 
 
 def _check_tokenizer(found: Inspection) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.dataset_reader import Dataset
+from albert_tf.data.manifest import DataDirectory
 from pipelines.masked_rows import MaskedRows
 from pipelines.masking import KEEP_SHARE, MASK_SHARE
 
@@ -75,19 +75,19 @@ class Figures:
       data: lengths, shares and ids.
 
     Attributes:
-      examples, tokens, unknown, real, swapped: rows; tokens without special ones; of these unknown; positions that are
-        not padding; rows whose segments are exchanged.
+      examples, tokens, unknown, real, labels_1: rows; tokens without special ones; of these unknown; positions that
+        are not padding; rows whose label is 1.
       lengths: int64 [S + 1], rows by real positions.
       piece_counts: int64 [V], occurrences of each id among the tokens.
       masks: see there.
     """
 
-    def __init__(self, data: Dataset):
+    def __init__(self, data: DataDirectory):
         self._data = data
         self._hashes = bytearray()
         self._is_excluded = np.zeros(data.vocab_size, dtype=bool)
         self._is_excluded[list(data.excluded_replacement_ids)] = True
-        self.examples = self.tokens = self.unknown = self.real = self.swapped = 0
+        self.examples = self.tokens = self.unknown = self.real = self.labels_1 = 0
         self.lengths = np.zeros(data.max_seq_length + 1, dtype=np.int64)
         self.piece_counts = np.zeros(data.vocab_size, dtype=np.int64)
         self.masks = Masks()
@@ -99,7 +99,7 @@ class Figures:
         self.tokens += len(tokens)
         self.unknown += int(np.count_nonzero(tokens == self._data.special_ids["unk"]))
         self.real += int(rows.real_lengths.sum())
-        self.swapped += int(rows.is_swapped.sum())
+        self.labels_1 += int(rows.labels.sum())
         self.lengths += np.bincount(rows.real_lengths, minlength=len(self.lengths))
         self.piece_counts += np.bincount(tokens, minlength=len(self.piece_counts))
         for text in rows.texts():
@@ -132,6 +132,8 @@ class Figures:
         counts = rows.is_masked.sum(axis=1)
         masks.full += int((counts == P).sum())
         budgets = rows.real_lengths * self._data.masked_lm_prob
+        if self._data.original_compatible:
+            budgets = np.rint(budgets)
         lower, higher = np.clip(np.floor(budgets), 1, P), np.clip(np.floor(budgets) + 1, 1, P)
         up = budgets - np.floor(budgets)
         masks.expected += float((lower + up * (higher - lower)).sum())

@@ -7,12 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.data.manifest import DataDirectory
 from albert_tf.tokenizer import WORD_BOUNDARY, AlbertTokenizer
-from pipelines.inspection import Example, Inspection
+from pipelines.inspection import Example, Inspection, has_labels
 from pipelines.inspection_figures import STANDARD_ERRORS, Figure, binomial
 
 OK, NOT_OK = "ok", "NOT ok"
 
+_LABEL_1 = {"sop": "exchanged segments", "nsp": "a second segment of another document"}
+
+_ANSWERS = {
+    "sop": (", not swapped (label 0)", ", swapped (label 1)"),
+    "nsp": (", both of one document (label 0)", ", B of another document (label 1)"),
+    "none": ("", ""),
+}
+_DRAWN = {"sop": "order and masks", "nsp": "masks", "none": "masks"}
 _BINS, _BAR_WIDTH = 16, 40
 _LONGEST_RUN = 8  # words; longer ones share a row
 _JOINERS = "\u200c\u200d"  # invisible, but part of how some scripts are spelled
@@ -72,8 +81,11 @@ def _counts(found: Inspection) -> Table:
         _row("unknown, of all tokens", Figure(figures.unknown / max(1, figures.tokens))),
         _row("examples equal to another one", Figure(figures.duplicates() / examples)),
     ]
-    if data.masking == "static":
-        rows.append(_row("examples with exchanged segments (label 1)", binomial(figures.swapped, examples, 0.5)))
+    if has_labels(data):
+        share = binomial(figures.labels_1, examples, 0.5)
+        # The original gives label 1 to every chunk of one sentence.
+        share = Figure(share.measured) if data.original_compatible else share
+        rows.append(_row(f"examples with {_LABEL_1[data.sentence_objective]} (label 1)", share))
     return Table(f"{data.path}: counts", ("what", "found", _range_title(), "verdict"), rows)
 
 
@@ -147,18 +159,19 @@ def shown_examples(found: Inspection) -> list[ShownExample]:
     """The examples that were kept, in words; none if the tokenizer is broken."""
     if found.tokenizer is None:
         return []
-    return [_shown(example, found.tokenizer, found.data.masking == "static") for example in found.examples]
+    return [_shown(example, found.tokenizer, found.data) for example in found.examples]
 
 
-def _shown(example: Example, tokenizer: AlbertTokenizer, is_static: bool) -> ShownExample:
+def _shown(example: Example, tokenizer: AlbertTokenizer, data: DataDirectory) -> ShownExample:
     rows = example.rows
     ids, shown_ids = rows.ids[0], rows.shown_ids[0]
     first, real = int(rows.first_lengths[0]), int(rows.real_lengths[0])
-    order = "swapped (label 1)" if rows.is_swapped[0] else "not swapped (label 0)"
-    drawn = "" if is_static else ", order and masks drawn here"
-    spans = zip("BA" if rows.is_swapped[0] else "AB", ((1, first + 1), (first + 2, real - 1)), strict=True)
+    order = _ANSWERS[data.sentence_objective][int(rows.labels[0])]
+    drawn = "" if data.masking == "static" else f", {_DRAWN[data.sentence_objective]} drawn here"
+    names = "BA" if rows.is_swapped[0] else "A" if data.sentence_objective == "none" else "AB"
+    spans = zip(names, ((1, first + 1), (first + 2, real - 1)), strict=False)
     return ShownExample(
-        title=f"{printable(example.path)}: record {example.number}: {real} positions, {order}{drawn}",
+        title=f"{printable(example.path)}: record {example.number}: {real} positions{order}{drawn}",
         segments=[ShownSegment(name, _joined(ids, shown_ids, *span, tokenizer)) for name, span in spans],
         hidden=[
             (_joined(ids, ids, *span, tokenizer), _joined(ids, shown_ids, *span, tokenizer))

@@ -13,6 +13,8 @@ import dataclasses
 
 import numpy as np
 
+from pipelines import draws
+
 MASK_SHARE, KEEP_SHARE = 0.8, 0.1
 
 
@@ -47,7 +49,8 @@ def choose_masks(
     max_ngram: int,
     mask_id: int,
     replacement_ids: np.ndarray,
-    generator: np.random.Generator,
+    keys: np.ndarray,
+    budget_is_drawn: bool = True,
 ) -> Masks:
     """Selects and replaces tokens of B rows.
 
@@ -61,14 +64,18 @@ def choose_masks(
       max_ngram: longest n-gram in words.
       mask_id: id of [MASK].
       replacement_ids: int32 [...], ids that a random replacement is drawn from.
-      generator: source of every draw.
+      keys: uint64 [B], from which all that is drawn for a row follows.
+      budget_is_drawn: whether a row's number of predictions is rounded up or down at random, so that the mean share is
+        exact; otherwise to the nearest, as in the original.
     """
     B, S = input_ids.shape
     P = max_predictions_per_seq
-    budgets = np.floor(real_lengths * masked_lm_prob + generator.random(B))
+    budgets = real_lengths * masked_lm_prob
+    budgets = np.floor(budgets + draws.uniform(keys, draws.BUDGET)) if budget_is_drawn else np.rint(budgets)
     budgets = np.clip(budgets, 1, P).astype(np.int64).tolist()
     shares = np.cumsum(1.0 / np.arange(1, max_ngram + 1))
-    drawn = (np.searchsorted(shares / shares[-1], generator.random((B, P)), side="right") + 1).tolist()
+    drawn_shares = draws.uniform(keys[:, np.newaxis], draws.NGRAM, np.arange(P))
+    drawn = (np.searchsorted(shares / shares[-1], drawn_shares, side="right") + 1).tolist()
 
     # Words of all rows, flat: they start at `starts` and end at the next start or position that is not maskable.
     boundaries = np.flatnonzero((token_boundary | ~maskable).ravel())
@@ -76,8 +83,8 @@ def choose_masks(
     ends = np.append(boundaries[1:], B * S)[is_word]
     starts = boundaries[is_word]
     row_limits = np.searchsorted(starts, np.arange(B + 1) * S).tolist()
-    # Evenly distributed orders of each row's words: sort by row, then by a random number.
-    order = np.lexsort((generator.random(len(starts)), starts // S)).tolist()
+    # Evenly distributed orders of each row's words: sort by row, then by random bits.
+    order = np.lexsort((draws.bits(keys[starts // S], draws.ORDER, starts % S), starts // S)).tolist()
     start_list, end_list = starts.tolist(), ends.tolist()
 
     ngram_lengths = np.zeros(max_ngram + 1, dtype=np.int64)
@@ -95,7 +102,7 @@ def choose_masks(
         P,
         mask_id=mask_id,
         replacement_ids=replacement_ids,
-        generator=generator,
+        keys=keys,
         ngram_lengths=ngram_lengths,
     )
 
@@ -167,15 +174,17 @@ def _replace(
     *,
     mask_id: int,
     replacement_ids: np.ndarray,
-    generator: np.random.Generator,
+    keys: np.ndarray,
     ngram_lengths: np.ndarray,
 ) -> Masks:
     """Masks from the flat positions selected; `counts` int64 [B] says how many belong to each row."""
     B, S = input_ids.shape
     used = np.arange(P)[np.newaxis, :] < counts[:, np.newaxis]
     labels = input_ids.reshape(-1)[flat]
-    fate = generator.random(len(flat))
-    random_ids = replacement_ids[generator.integers(len(replacement_ids), size=len(flat))]
+    keys = np.repeat(keys, counts)
+    fate = draws.uniform(keys, draws.FATE, flat % S)
+    # With 64 bits for a few ten thousand ids, the remainder favours none by as much as 1e-14.
+    random_ids = replacement_ids[draws.bits(keys, draws.REPLACEMENT, flat % S) % np.uint64(len(replacement_ids))]
     shown = np.where(fate < MASK_SHARE, mask_id, np.where(fate < MASK_SHARE + KEEP_SHARE, labels, random_ids))
     masked = input_ids.copy()
     masked.reshape(-1)[flat] = shown

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf import features
-from pipelines.dataset_reader import Dataset
+from albert_tf.data.manifest import DataDirectory
 from pipelines.example_message import Column
 
 
@@ -22,11 +22,12 @@ class RecordChecker:
       data: lengths and ids that hold for all records.
     """
 
-    def __init__(self, data: Dataset):
+    def __init__(self, data: DataDirectory):
         self._data = data
         self._is_excluded = np.zeros(data.vocab_size, dtype=bool)  # what no random replacement may be
         self._is_excluded[list(data.excluded_replacement_ids)] = True
         self._is_excluded[[data.special_ids[name] for name in data.special_ids]] = True
+        self._has_second = data.sentence_objective != "none"
         self._is_special = self._is_excluded.copy()  # what no text may give; unknown text does give the id of unk
         self._is_special[data.special_ids["unk"]] = False
 
@@ -61,17 +62,21 @@ class RecordChecker:
         found.note_values(~is_real & (segments != 0), segments, "segment_ids must be 0 in padding")
         wrong = segments != (is_real & (column >= second))
         found.note_values(wrong, segments, "segment_ids must be zeros, then ones up to the last real position")
-        found.note(
-            ((second < 3) | (real - second < 2))[:, 0],
-            lambda row: (
-                f"each segment must hold a token, got {max(0, second[row, 0] - 2)} and "
-                f"{max(0, real[row, 0] - second[row, 0] - 1)}"
-            ),
-        )
+        if self._has_second:
+            found.note(
+                ((second < 3) | (real - second < 2))[:, 0],
+                lambda row: (
+                    f"each segment must hold a token, got {max(0, second[row, 0] - 2)} and "
+                    f"{max(0, real[row, 0] - second[row, 0] - 1)}"
+                ),
+            )
+        else:
+            found.note((second < 3)[:, 0], lambda row: f"the segment must hold a token, got {real[row, 0]} positions")
+            found.note_values(segments != 0, segments, "segment_ids must be 0, since there is one segment")
         ends = (column == second - 1) | (column == real - 1)
         found.note_values(ends & (ids != sep), ids, f"input_ids must be [SEP] ({sep}) where a segment ends")
         found.note_values(~is_real & (ids != pad), ids, f"input_ids must be pad ({pad}) in padding")
-        starts = ends | (column <= 1) | (column == second)
+        starts = ends | (column <= 1) | ((column == second) & is_real)
         found.note_values(
             starts & (boundary != 1), boundary, "token_boundary must be 1 at special tokens and where a segment starts"
         )
@@ -112,21 +117,25 @@ class RecordChecker:
         found.note_values(
             is_text & self._look_up(self._is_special, ids), ids, "input_ids must be no special id among the tokens"
         )
-        label = arrays[features.NEXT_SENTENCE_LABELS]
-        found.note(
-            _not_binary(label)[:, 0], lambda row: f"{features.NEXT_SENTENCE_LABELS} must be 0 or 1, got {label[row, 0]}"
-        )
+        self._check_label(arrays[features.NEXT_SENTENCE_LABELS], found)
+
+    def _check_label(self, label: np.ndarray, found: _First) -> None:
+        """`label` int64 [B, 1]."""
+        name = features.NEXT_SENTENCE_LABELS
+        found.note(_not_binary(label)[:, 0], lambda row: f"{name} must be 0 or 1, got {label[row, 0]}")
+        if not self._has_second:
+            found.note(label[:, 0] != 0, lambda _: f"{name} must be 0, since there is one segment, got 1")
 
     def _check_dynamic(self, columns: Mapping[str, Column], found: _First) -> None:
         """Two segments without special tokens."""
         tokens, starts = columns[features.SEGMENT_TOKENS], columns[features.WORD_STARTS]
         lengths = columns[features.SEGMENT_LENGTHS].values.reshape(-1, 2)
-        room = self._data.max_seq_length - 3
+        room = self._data.max_seq_length - (3 if self._has_second else 2)
         sizes = tokens.lengths
-        found.note(
-            (lengths < 1).any(axis=1),
-            lambda row: f"segment_lengths must be at least 1, got {lengths[row, 0]} and {lengths[row, 1]}",
-        )
+        wrong, rule = (lengths < 1).any(axis=1), "at least 1"
+        if not self._has_second:
+            wrong, rule = (lengths[:, 0] < 1) | (lengths[:, 1] != 0), "at least 1 and 0"
+        found.note(wrong, lambda row: f"segment_lengths must be {rule}, got {lengths[row, 0]} and {lengths[row, 1]}")
         # Each alone is bounded too, lest the sum of two huge ones wraps round.
         found.note(
             (lengths > sizes[:, np.newaxis]).any(axis=1) | (lengths.sum(axis=1) != sizes),
@@ -145,12 +154,15 @@ class RecordChecker:
         found.note_flat(special, tokens, "segment_tokens must be no special id")
         found.note_flat(_not_binary(starts.values), starts, "word_starts must be 0 or 1")
         begins = np.cumsum(starts.lengths) - starts.lengths
-        places = np.stack([begins, begins + np.clip(lengths[:, 0], 0, starts.lengths)], axis=1)
+        middles = begins + np.clip(lengths[:, 0], 0, starts.lengths)
+        places = np.stack([begins, middles if self._has_second else begins], axis=1)
         padded = np.append(starts.values, 0)
         found.note(
             (padded[np.minimum(places, len(padded) - 1)] != 1).any(axis=1),
             lambda _: "word_starts must be 1 where a segment starts",
         )
+        if features.NEXT_SENTENCE_LABELS in columns:
+            self._check_label(columns[features.NEXT_SENTENCE_LABELS].values.reshape(-1, 1), found)
 
     @property
     def _range_message(self) -> str:

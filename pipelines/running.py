@@ -84,19 +84,30 @@ def _show_until_done(is_done: Callable[[], bool], folder: str, total: int) -> No
     """Returns when `is_done`; shows progress from the moment there is some."""
     from pipelines import transforms
 
+    def measured(what: str) -> int:
+        return transforms.measure_progress(folder, what)
+
     # A small input is done in a moment, and a fault in any is found while reading, before there is progress to show. It
     # then stands alone on the terminal.
     if total > _LARGE_BYTES:
         logging.info("reading %.0f MB; progress is shown as soon as examples are built", total / 1e6)
-    while not is_done() and (total < _SMALL_BYTES or not transforms.measure_progress(folder)):
+    while not is_done() and (total < _SMALL_BYTES or not measured(transforms.TEXT_READ)):
         time.sleep(_POLL_SECONDS)
     if is_done():
         return
     with door.progress(total=total, description="building examples", unit="bytes") as bar:
+        while not is_done() and not measured(transforms.EXAMPLES_WRITTEN):
+            time.sleep(_POLL_SECONDS)
+            done = min(measured(transforms.TEXT_READ), total)  # a little less: blank lines are not counted
+            bar.advance(done - bar.completed)
+    if is_done():
+        return
+    # All examples are made before the first one is written.
+    made = measured(transforms.EXAMPLES_MADE)
+    with door.progress(total=made, description="writing records", unit="examples") as bar:
         while not is_done():
             time.sleep(_POLL_SECONDS)
-            done = min(transforms.measure_progress(folder), total)  # a little less: blank lines are not counted
-            bar.advance(done - bar.completed)
+            bar.advance(measured(transforms.EXAMPLES_WRITTEN) - bar.completed)
 
 
 def _run_pipeline(

@@ -17,17 +17,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from apache_beam.io import filesystems
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import documents, examples, files, readers, records
+from pipelines import documents, examples, files, readers, records, shard_records
+from pipelines.example_settings import ExampleSettings
 
 COUNTS_KEY = -1  # stands among the shard numbers for "counts of one bundle"
 BAD_INPUT_KEY = b""  # stands among the documents' digests for "a fault that was passed over"
-COUNTS_FILE, PIECE_COUNTS_FILE = "counts.json", "piece_counts.npy"
+COUNTS_FILE = "counts.json"
+# What notes of progress are about.
+TEXT_READ, EXAMPLES_MADE, EXAMPLES_WRITTEN = "text", "made", "written"
 
 _FLUSH_BYTES = 1 << 22
 _PROGRESS_SECONDS = 0.3
@@ -62,20 +64,20 @@ class ReadDocuments(beam.DoFn):
 
 
 class BuildExamples(beam.DoFn):
-    """Equal documents to (shard, [key and payload, ...]); at the end of a bundle (COUNTS_KEY, [counts]).
+    """Equal documents to (shard, [packed pair, ...]); at the end of a bundle (COUNTS_KEY, [counts]).
 
     Counts travel with the records because metrics and tagged outputs do not work on every runner.
 
     Args:
       settings: what to build.
       tokenizer: travels as bytes.
-      finished_shards: shards to make no records for.
-      progress_folder: where to note how many bytes of text are done, or None.
+      finished_shards: shards to make no pairs for.
+      progress_folder: where to note how many bytes of text are read and pairs made, or None.
     """
 
     def __init__(
         self,
-        settings: examples.ExampleSettings,
+        settings: ExampleSettings,
         tokenizer: AlbertTokenizer,
         finished_shards: frozenset[int] = frozenset(),
         progress_folder: str | None = None,
@@ -91,7 +93,8 @@ class BuildExamples(beam.DoFn):
         self._buffered = 0
         self._faults: list[dict[str, Any]] = []
         self._began = time.time()
-        self._meter = _Meter(self._progress_folder)
+        self._read = _Meter(self._progress_folder, TEXT_READ)
+        self._made = _Meter(self._progress_folder, EXAMPLES_MADE)
 
     def process(self, element: tuple[bytes, Iterable[str]]) -> Iterator[tuple[int, list[Any]]]:
         digest, texts = element
@@ -103,22 +106,25 @@ class BuildExamples(beam.DoFn):
             if occurrence:
                 self._builder.count_duplicate(sentences)
             else:
-                for record in self._builder.build(sentences, digest):
-                    self._buffer.setdefault(record.shard, []).append(record.key + record.payload)
-                    self._buffered += len(record.payload)
-            self._meter.add(len(text.encode()) + 1)
+                made = 0
+                for shard, item in self._builder.build(sentences, digest):
+                    self._buffer.setdefault(shard, []).append(item)
+                    self._buffered += len(item)
+                    made += 1
+                self._made.add(made)
+            self._read.add(len(text.encode()) + 1)
         if self._buffered > _FLUSH_BYTES:
             yield from self._flush()
 
     def finish_bundle(self) -> Iterator[windowed_value.WindowedValue]:
         work = {
             "counts": dict(self._builder.counts),
-            "piece_counts": self._builder.piece_counts.tobytes(),
             "process": os.getpid(),
             "seconds": time.time() - self._began,
             "bad_input": self._faults,
         }
-        self._meter.flush()
+        self._made.flush()
+        self._read.flush()
         for item in (*self._flush(), (COUNTS_KEY, [work])):
             yield windowed_value.WindowedValue(item, window.GlobalWindow().max_timestamp(), [window.GlobalWindow()])
 
@@ -128,18 +134,24 @@ class BuildExamples(beam.DoFn):
 
 
 class WriteShards(beam.DoFn):
-    """(shard, lists of keys and payloads) to one sorted TFRecord file and its manifest; sums the counts up likewise.
+    """(shard, lists of packed pairs) to one sorted TFRecord file and its manifest; sums the counts up likewise.
 
     A file is written under a name of its own and renamed, so that a second attempt of the same work does no harm.
 
     Args:
       folder: where to write.
-      num_shards: N.
+      settings: what to write.
+      tokenizer: travels as bytes.
+      progress_folder: where to note how many examples are written, or None.
     """
 
-    def __init__(self, folder: str, num_shards: int):
+    def __init__(
+        self, folder: str, settings: ExampleSettings, tokenizer: AlbertTokenizer, progress_folder: str | None = None
+    ):
         self._folder = folder
-        self._num_shards = num_shards
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._progress_folder = progress_folder
 
     def process(self, element: tuple[int, Iterable[list[Any]]]) -> Iterator[int]:
         shard, groups = element
@@ -150,24 +162,32 @@ class WriteShards(beam.DoFn):
         yield shard
 
     def _write_shard(self, shard: int, items: list[bytes]) -> None:
-        name = shard_name(shard, self._num_shards)
+        name = shard_name(shard, self._settings.num_shards)
         began = time.time()
         digest, size = hashlib.sha256(), 0
+        maker = shard_records.RecordMaker(self._settings, self._tokenizer)
+        meter = _Meter(self._progress_folder, EXAMPLES_WRITTEN)
         temporary = files.join(self._folder, f".{name}.{uuid.uuid4().hex}")
         with filesystems.FileSystems.create(temporary, compression_type="uncompressed") as stream:
-            for framed in records.frame_records(item[8:] for item in items):
+            for payloads in maker.make(items):
+                framed = b"".join(records.frame_records(payloads))
                 stream.write(framed)
                 digest.update(framed)
                 size += len(framed)
+                meter.add(len(payloads))
+        meter.flush()
         filesystems.FileSystems.rename([temporary], [files.join(self._folder, name)])
-        manifest = {"file": name, "examples": len(items), "bytes": size, "sha256": digest.hexdigest()}
-        work = {"process": os.getpid(), "seconds": time.time() - began}
-        self._write(manifest_name(shard), json.dumps({"manifest": manifest, "work": work}).encode())
+        content = {
+            "manifest": {"file": name, "examples": len(items), "bytes": size, "sha256": digest.hexdigest()},
+            "counts": maker.counts,
+            "piece_counts": maker.piece_counts.tolist(),
+            "work": {"process": os.getpid(), "seconds": time.time() - began},
+        }
+        self._write(manifest_name(shard), json.dumps(content).encode())
 
     def _write_counts(self, works: list[dict[str, Any]]) -> None:
         counts: Counter[str] = Counter()
         processes: dict[int, dict[str, Any]] = {}
-        pieces = sum(np.frombuffer(work["piece_counts"], dtype=np.int64) for work in works)
         for work in works:
             counts.update(work["counts"])
             done = processes.setdefault(work["process"], {"documents": 0, "bundles": 0, "seconds": 0.0})
@@ -177,10 +197,6 @@ class WriteShards(beam.DoFn):
         faults = sorted((fault for work in works for fault in work["bad_input"]), key=lambda f: (f["file"], f["byte"]))
         found = {"counts": counts, "processes": processes, "bad_input": faults}
         self._write(COUNTS_FILE, json.dumps(found).encode())
-        with filesystems.FileSystems.create(
-            files.join(self._folder, PIECE_COUNTS_FILE), compression_type="uncompressed"
-        ) as stream:
-            np.save(stream, pieces)
 
     def _write(self, name: str, content: bytes) -> None:
         with filesystems.FileSystems.create(files.join(self._folder, name), compression_type="uncompressed") as stream:
@@ -191,7 +207,7 @@ def build(
     pipeline: beam.Pipeline,
     paths: Iterable[str],
     reading: readers.ReaderSettings,
-    settings: examples.ExampleSettings,
+    settings: ExampleSettings,
     tokenizer: AlbertTokenizer,
     folder: str,
     *,
@@ -214,7 +230,7 @@ def build(
         (groups, every_shard)
         | "AddEmpty" >> beam.Flatten()
         | "GroupByShard" >> beam.GroupByKey()
-        | "WriteShards" >> beam.ParDo(WriteShards(folder, settings.num_shards))
+        | "WriteShards" >> beam.ParDo(WriteShards(folder, settings, tokenizer, progress_folder))
     )
 
 
@@ -225,10 +241,16 @@ def read_manifest(folder: str, shard: int) -> dict[str, Any]:
 
 
 class _Meter:
-    """Notes in a file of this process how much is done, for the process that shows the progress."""
+    """Notes in a file of this process how much is done, for the process that shows the progress.
 
-    def __init__(self, folder: str | None):
+    Args:
+      folder: where to; None to note nothing.
+      what: one of the names above.
+    """
+
+    def __init__(self, folder: str | None, what: str):
         self._folder = folder
+        self._what = what
         self._waiting = 0
         self._next = 0.0
 
@@ -241,16 +263,17 @@ class _Meter:
         if self._folder and self._waiting:
             if not os.path.isdir(self._folder):
                 raise InterruptedError("the run was stopped")
-            with open(os.path.join(self._folder, str(os.getpid())), "a", encoding="ascii") as stream:
+            with open(os.path.join(self._folder, f"{self._what}-{os.getpid()}"), "a", encoding="ascii") as stream:
                 stream.write(f"{self._waiting}\n")
             self._waiting = 0
             self._next = time.monotonic() + _PROGRESS_SECONDS
 
 
-def measure_progress(folder: str) -> int:
-    """Bytes of text that all processes together noted as done."""
+def measure_progress(folder: str, what: str) -> int:
+    """How much of `what` all processes together noted as done."""
     total = 0
     for entry in os.scandir(folder):
-        with open(entry.path, encoding="ascii") as stream:
-            total += sum(int(line) for line in stream if line.endswith("\n"))
+        if entry.name.startswith(f"{what}-"):
+            with open(entry.path, encoding="ascii") as stream:
+                total += sum(int(line) for line in stream if line.endswith("\n"))
     return total

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.data import masking
-from albert_tf.data.manifest import DATASET_FILE, DataDirectory, damage
+from albert_tf.data.manifest import DATASET_FILE, DataDirectory
 from albert_tf.data.reading import Order, as_it_is, training_records
+from albert_tf.data.shards import damage
 
 EXAMPLE = "example"  # number of an example in its data directory, int64 [B]
 EPOCH = "epoch"  # epoch it is seen in, int64 [B]
@@ -95,34 +96,32 @@ def parse_batch(
     """Features of serialised records, string [B], of either form. Raises as `explain` understands."""
     if data.masking == "static":
         return _parse_static(records, data, examples)
-    S = data.max_seq_length
+    settings = masking.MaskingSettings.of(data)
     spec: dict[str, tf.io.RaggedFeature | tf.io.FixedLenFeature] = {
         feature.name: tf.io.RaggedFeature(tf.int64)
         if feature.length is None
         else tf.io.FixedLenFeature([feature.length], tf.int64)
-        for feature in features.dynamic_features()
+        for feature in data.features()
     }
     parsed = tf.io.parse_example(records, spec)
     lengths = tf.cast(parsed[features.SEGMENT_LENGTHS], tf.int32)  # [B, 2]
     total = tf.reduce_sum(lengths, axis=1)
-    fits = (tf.reduce_min(lengths, axis=1) >= 1) & (total <= S - 3)
+    fits = (lengths[:, 0] >= 1) & (total <= settings.room)
+    fits &= (lengths[:, 1] == 0) if data.sentence_objective == "none" else (lengths[:, 1] >= 1)
     for name in (features.SEGMENT_TOKENS, features.WORD_STARTS):
         fits &= tf.equal(tf.cast(parsed[name].row_lengths(), tf.int32), total)
-    in_vocabulary = parsed[features.SEGMENT_TOKENS].to_tensor(0, shape=[None, S - 3])
+    in_vocabulary = parsed[features.SEGMENT_TOKENS].to_tensor(0, shape=[None, settings.room])
     fits &= tf.reduce_all((in_vocabulary >= 0) & (in_vocabulary < data.vocab_size), axis=1)
     with tf.control_dependencies(
         [_check(fits, data.path, examples, "lengths or ids do not fit each other or dataset.json")]
     ):
-        tokens = tf.cast(in_vocabulary, tf.int32)  # [B, S - 3]
-    word_starts = tf.cast(parsed[features.WORD_STARTS].to_tensor(0, shape=[None, S - 3]), tf.int32)
+        tokens = tf.cast(in_vocabulary, tf.int32)  # [B, room]
+    word_starts = tf.cast(parsed[features.WORD_STARTS].to_tensor(0, shape=[None, settings.room]), tf.int32)
+    labels = None
+    if features.NEXT_SENTENCE_LABELS in parsed:
+        labels = tf.cast(parsed[features.NEXT_SENTENCE_LABELS][:, 0], tf.int32)
     return masking.make_batch(
-        tokens,
-        word_starts,
-        lengths,
-        seed=seed,
-        epochs=epochs,
-        examples=examples,
-        settings=masking.MaskingSettings.of(data),
+        tokens, word_starts, lengths, labels, seed=seed, epochs=epochs, examples=examples, settings=settings
     )
 
 

@@ -10,26 +10,18 @@ import dataclasses
 import hashlib
 import os
 import reprlib
-import struct
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from albert_tf import features
-from albert_tf.files import check_regular, is_remote
+from albert_tf.data.shards import Shard, check_length, open_file
+from albert_tf.files import is_remote
 from albert_tf.json_object import parse_object
 
 DATASET_FILE = "dataset.json"
 _FORMAT = "albert_tf pretraining data"
-_TFRECORD_HEADER, _TFRECORD_FOOTER = 12, 4  # bytes: length and its checksum; checksum of the payload
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Shard:
-    """One TFRecord file: its path, the examples it holds and its length in bytes."""
-
-    path: str
-    examples: int
-    bytes: int
+_Text = TypeVar("_Text", bound=str)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,6 +31,7 @@ class DataDirectory:
     Attributes:
       path: the data directory.
       masking: "static" (masks are in the records) or "dynamic" (drawn while training).
+      sentence_objective: "sop", "nsp" or "none": what the examples' second segments are for.
       max_seq_length: S, tokens.
       max_predictions_per_seq: P.
       masked_lm_prob: share of the real positions to predict, in (0, 1).
@@ -47,12 +40,17 @@ class DataDirectory:
       special_ids: ids of "pad", "unk", "cls", "sep" and "mask".
       excluded_replacement_ids: ids that no random replacement may be.
       tokenizer_digest: of the vocabulary and its settings.
+      seed: of the run that made it.
+      original_compatible: whether segments were chosen as the original does.
+      counts: what was counted while it was made, by name.
+      piece_counts: name and SHA-256 of the file that says how often each piece occurs.
       shards: the files, in the order of dataset.json; examples are numbered through all of them.
       digest: SHA-256 of dataset.json itself.
     """
 
     path: str
-    masking: Literal["static", "dynamic"]
+    masking: features.Masking
+    sentence_objective: features.SentenceObjective
     max_seq_length: int
     max_predictions_per_seq: int
     masked_lm_prob: float
@@ -61,6 +59,10 @@ class DataDirectory:
     special_ids: Mapping[str, int]
     excluded_replacement_ids: tuple[int, ...]
     tokenizer_digest: str
+    seed: int
+    original_compatible: bool
+    counts: Mapping[str, int]
+    piece_counts: tuple[str, str]
     shards: tuple[Shard, ...]
     digest: str
 
@@ -68,6 +70,17 @@ class DataDirectory:
     def num_examples(self) -> int:
         """Examples in all shards."""
         return sum(shard.examples for shard in self.shards)
+
+    @property
+    def source(self) -> str:
+        """Path of dataset.json."""
+        return os.path.join(self.path, DATASET_FILE)
+
+    def features(self) -> tuple[features.Feature, ...]:
+        """What each record must hold."""
+        if self.masking == "static":
+            return features.static_features(self.max_seq_length, self.max_predictions_per_seq)
+        return features.dynamic_features(self.sentence_objective)
 
     def locate(self, example: int) -> str:
         """Where example number `example` stands, for messages: "FILE, record N" (records count from 0)."""
@@ -83,11 +96,10 @@ class DataDirectory:
         Raises:
           ValueError: naming the key that differs.
         """
-        for name in ("tokenizer_digest", "vocab_size"):
+        for name in ("tokenizer_digest", "vocab_size", "sentence_objective"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                source = os.path.join(other.path, DATASET_FILE)
-                raise ValueError(f"{source}: {name} must be that of {self.path}, {mine}, got {theirs}")
+                raise ValueError(f"{other.source}: {name} must be that of {self.path}, {mine}, got {theirs}")
 
 
 def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
@@ -103,7 +115,25 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
         raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
     if not is_remote(path) and not os.path.exists(source):
         raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
-    content = _read(source)
+    with open_file(source) as stream:
+        content: bytes = stream.read()
+    data = parse_data_directory(path, content)
+    for shard in data.shards:
+        check_length(shard)
+    return data
+
+
+def parse_data_directory(path: str, content: bytes) -> DataDirectory:
+    """What the dataset.json of data directory `path` says; looks at no other file.
+
+    Args:
+      path: the data directory.
+      content: of its dataset.json.
+
+    Raises:
+      ValueError: naming the key, for anything that is not as it must be.
+    """
+    source = os.path.join(path, DATASET_FILE)
     values = parse_object(content, source=source)
     if values.get("format") != _FORMAT:
         raise ValueError(f'{source}: format must be "{_FORMAT}", got {values.get("format")!r}')
@@ -119,12 +149,8 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
         raise ValueError(f"{source}: missing key {error.args[0]!r}") from error
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
-    if data.masking not in ("static", "dynamic"):
-        raise ValueError(f"{source}: masking must be static or dynamic, got {data.masking!r}")
     if not data.num_examples:
         raise ValueError(f"{source}: the data directory holds no example")
-    for shard in data.shards:
-        check_length(shard)
     return data
 
 
@@ -146,12 +172,15 @@ def _parse(path: str, values: Mapping[str, Any], digest: str) -> DataDirectory:
     prob = values["masked_lm_prob"]
     if isinstance(prob, bool) or not isinstance(prob, (int, float)) or not 0 < prob < 1:
         raise ValueError(f"masked_lm_prob must be a number in (0, 1), got {_shortened(prob)}")
+    pieces = _mapping(values, "piece_counts")
+    counts = _mapping(values, "counts")
     shards = values["shards"]
     if not isinstance(shards, list) or not all(isinstance(entry, dict) for entry in shards):
         raise ValueError(f"shards must be a list of objects, got {_shortened(shards)}")
     return DataDirectory(
         path=path,
-        masking=_text(values, "masking"),  # type: ignore[arg-type]  # checked by the caller
+        masking=_choice(values, "masking", ("static", "dynamic")),
+        sentence_objective=_choice(values, "sentence_objective", features.SENTENCE_OBJECTIVES),
         max_seq_length=max_seq_length,
         max_predictions_per_seq=_whole(values, "max_predictions_per_seq", 1, max_seq_length),
         masked_lm_prob=float(prob),
@@ -162,20 +191,36 @@ def _parse(path: str, values: Mapping[str, Any], digest: str) -> DataDirectory:
         },
         excluded_replacement_ids=tuple(excluded),
         tokenizer_digest=_text(_mapping(values, "tokenizer"), "digest"),
+        seed=_whole(values, "seed", 0, 2**62),
+        original_compatible=bool(_mapping(values, "settings").get("original_compatible", False)),
+        counts={name: count for name, count in counts.items() if _is_whole(count, 0, 2**63)},
+        piece_counts=(_file_name(pieces), _text(pieces, "sha256")),
         shards=tuple(_parse_shard(path, entry) for entry in shards),
         digest=digest,
     )
 
 
 def _parse_shard(path: str, entry: Mapping[str, Any]) -> Shard:
+    return Shard(
+        path=os.path.join(path, _file_name(entry)),
+        examples=_whole(entry, "examples", 0, 2**53),
+        bytes=_whole(entry, "bytes", 0, 2**53),
+        sha256=_text(entry, "sha256"),
+    )
+
+
+def _file_name(entry: Mapping[str, Any]) -> str:
     name = _text(entry, "file")
     if not name or os.path.basename(name) != name:
         raise ValueError(f"file must be a name in the data directory, got {_shortened(name)}")
-    return Shard(
-        path=os.path.join(path, name),
-        examples=_whole(entry, "examples", 0, 2**53),
-        bytes=_whole(entry, "bytes", 0, 2**53),
-    )
+    return name
+
+
+def _choice(values: Mapping[str, Any], key: str, choices: tuple[_Text, ...]) -> _Text:
+    for choice in choices:
+        if values[key] == choice:
+            return choice
+    raise ValueError(f"{key} must be {', '.join(choices[:-1])} or {choices[-1]}, got {_shortened(values[key])}")
 
 
 def _whole(values: Mapping[str, Any], key: str, lowest: int, highest: int) -> int:
@@ -208,88 +253,9 @@ def _shortened(value: Any) -> str:
     return reprlib.repr(value)
 
 
-def check_length(shard: Shard) -> None:
-    """Refuses a shard that has not the length that dataset.json gives.
-
-    Raises:
-      FileNotFoundError: if the file is missing.
-      ValueError: naming the file and the record at which it ends.
-    """
-    check_regular(shard.path)
-    size = _size(shard.path)
-    if size == shard.bytes:
-        return
-    message = f"{shard.path}: has {size} bytes, {DATASET_FILE} says {shard.bytes}"
-    record, offset = _last_whole_record(shard.path, size)
-    if offset < size:
-        message += f"; cut off in record {record}, which starts at byte {offset}"
-    else:
-        message += f"; holds {record} records, {DATASET_FILE} says {shard.examples}"
-    raise ValueError(f"{message}; build the shards again")
-
-
-def _last_whole_record(path: str, size: int) -> tuple[int, int]:
-    """Number of whole records in a TFRecord file, and the byte at which the last of them ends."""
-    count = offset = 0
-    with _open(path) as stream:
-        while offset + _TFRECORD_HEADER <= size:
-            stream.seek(offset)
-            (length,) = struct.unpack("<Q", stream.read(8))
-            end = offset + _TFRECORD_HEADER + length + _TFRECORD_FOOTER
-            if end > size:
-                break
-            count, offset = count + 1, end
-    return count, offset
-
-
-def _open(path: str) -> Any:
-    if not is_remote(path):
-        check_regular(path)
-        return open(path, "rb")
-    import tensorflow as tf
-
-    return tf.io.gfile.GFile(path, "rb")
-
-
-def _read(path: str) -> bytes:
-    with _open(path) as stream:
-        content: bytes = stream.read()
-    return content
-
-
 def _exists(path: str) -> bool:
     if not is_remote(path):
         return os.path.isdir(path)
     import tensorflow as tf
 
     return bool(tf.io.gfile.isdir(path))
-
-
-def _size(path: str) -> int:
-    if not is_remote(path):
-        return os.stat(path).st_size
-    import tensorflow as tf
-
-    return int(tf.io.gfile.stat(path).length)
-
-
-def damage(shard: Shard) -> str | None:
-    """Where the bytes of a shard are damaged, for messages; None if all checksums are right."""
-    import google_crc32c
-
-    def masked_crc(content: bytes) -> bytes:
-        crc = google_crc32c.value(content)
-        return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
-
-    offset = 0
-    with _open(shard.path) as stream:
-        for record in range(shard.examples):
-            header = stream.read(_TFRECORD_HEADER)
-            if header[8:] != masked_crc(header[:8]):
-                return f"{shard.path}: record {record} at byte {offset}: damaged length"
-            (length,) = struct.unpack("<Q", header[:8])
-            payload = stream.read(length)
-            if stream.read(_TFRECORD_FOOTER) != masked_crc(payload):
-                return f"{shard.path}: record {record} at byte {offset}: checksum does not match its bytes"
-            offset += _TFRECORD_HEADER + length + _TFRECORD_FOOTER
-    return None

@@ -1,5 +1,7 @@
 """Pretraining batches from dynamic records, in the graph: order of the segments, [CLS] A [SEP] B [SEP], masks.
 
+With the sentence objective "nsp" the order stays and the records say the label; with "none" a row is [CLS] A [SEP].
+
 Every draw comes from the hash of (seed, epoch, example, what for, position), so that batch size, worker count and a
 resume change no mask, and each epoch has its own. All work is on whole batches, [B, S] at once: one example at a time
 would be ten times slower.
@@ -36,6 +38,7 @@ class MaskingSettings:
     """What masks depend on besides seed, epoch and example.
 
     Attributes:
+      sentence_objective: "sop", "nsp" or "none".
       max_seq_length: S, tokens.
       max_predictions_per_seq: P.
       masked_lm_prob: share of the real positions to select, in (0, 1).
@@ -45,6 +48,7 @@ class MaskingSettings:
       excluded_replacement_ids: ids that no random replacement may be.
     """
 
+    sentence_objective: features.SentenceObjective
     max_seq_length: int
     max_predictions_per_seq: int
     masked_lm_prob: float
@@ -55,11 +59,17 @@ class MaskingSettings:
     mask_id: int
     excluded_replacement_ids: Sequence[int]
 
+    @property
+    def room(self) -> int:
+        """Most tokens of a row, without [CLS] and [SEP]s."""
+        return self.max_seq_length - (2 if self.sentence_objective == "none" else 3)
+
     @classmethod
     def of(cls, data: DataDirectory) -> MaskingSettings:
         """Settings of a data directory."""
         names = ("max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "max_ngram", "vocab_size")
         return cls(
+            sentence_objective=data.sentence_objective,
             **{name: getattr(data, name) for name in names},
             cls_id=data.special_ids["cls"],
             sep_id=data.special_ids["sep"],
@@ -72,6 +82,7 @@ def make_batch(
     tokens: tf.Tensor,
     word_starts: tf.Tensor,
     lengths: tf.Tensor,
+    pair_labels: tf.Tensor | None = None,
     *,
     seed: int | tf.Tensor,
     epochs: tf.Tensor,
@@ -81,9 +92,10 @@ def make_batch(
     """Features of a training batch, all of static shape where B is.
 
     Args:
-      tokens: int32 [B, S - 3], ids of both segments in document order, then filling.
-      word_starts: int32 [B, S - 3], 1 where a word starts.
-      lengths: int32 [B, 2], tokens of each segment, both at least 1.
+      tokens: int32 [B, room], ids of both segments in document order, then filling.
+      word_starts: int32 [B, room], 1 where a word starts.
+      lengths: int32 [B, 2], tokens of each segment, both at least 1; the second 0 with the objective "none".
+      pair_labels: int32 [B], the answers with the objective "nsp"; otherwise None.
       seed: the run's.
       epochs: int64 [B], epoch that each example is seen in.
       examples: int64 [B], number of each example in the data directory.
@@ -94,9 +106,14 @@ def make_batch(
       `masked_lm_weights` float32 [B, P]; `sentence_order_label` int32 [B].
     """
     keys = randomness.mix(seed, epochs, examples)  # uint32 [B]: all that the draws of an example have in common
-    swap = tf.cast(tf.bitwise.bitwise_and(randomness.mix(keys, _SWAP), tf.constant(1, tf.uint32)), tf.int32)
+    if settings.sentence_objective == "sop":
+        swap = tf.cast(tf.bitwise.bitwise_and(randomness.mix(keys, _SWAP), tf.constant(1, tf.uint32)), tf.int32)
+        pair_labels = swap
+    else:
+        swap = tf.zeros_like(lengths[:, 0])
+        pair_labels = swap if pair_labels is None else pair_labels
     assembled = _assemble(tokens, word_starts, lengths, swap, settings)
-    real = tf.reduce_sum(lengths, axis=1) + 3  # [CLS], [SEP] and [SEP] count, as in the original
+    real = tf.reduce_sum(assembled.mask, axis=1)  # [CLS], [SEP] and [SEP] count, as in the original
     budget = tf.floor(tf.cast(real, tf.float32) * settings.masked_lm_prob + randomness.uniform(keys, _BUDGET))
     budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, settings.max_predictions_per_seq)
     selected = _select(assembled, keys, budget, settings)
@@ -110,7 +127,7 @@ def make_batch(
         features.MASKED_LM_POSITIONS: positions,
         features.MASKED_LM_IDS: labels,
         features.MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
-        features.SENTENCE_ORDER_LABEL: swap,
+        features.SENTENCE_ORDER_LABEL: pair_labels,
     }
 
 
@@ -128,7 +145,10 @@ class _Assembled:
 def _assemble(
     tokens: tf.Tensor, word_starts: tf.Tensor, lengths: tf.Tensor, swap: tf.Tensor, settings: MaskingSettings
 ) -> _Assembled:
-    """Rows [CLS] first [SEP] second [SEP]; `swap` int32 [B] says whether the second segment comes first."""
+    """Rows [CLS] first [SEP] second [SEP], without the last two where the second segment is empty.
+
+    `swap` int32 [B] says whether the second segment comes first.
+    """
     S = settings.max_seq_length
     exchanged = swap[:, tf.newaxis] > 0
     length_a, length_b = lengths[:, :1], lengths[:, 1:]  # [B, 1]
@@ -138,9 +158,9 @@ def _assemble(
     in_second = (place >= first + 2) & (place < first + second + 2)
     from_first = place - 1 + tf.where(exchanged, length_a, 0)
     from_second = place - first - 2 + tf.where(exchanged, 0, length_a)
-    source = tf.clip_by_value(tf.where(in_first, from_first, from_second), 0, S - 4)  # [B, S]
+    source = tf.clip_by_value(tf.where(in_first, from_first, from_second), 0, settings.room - 1)  # [B, S]
     words = in_first | in_second
-    is_real = place < first + second + 3
+    is_real = place < first + second + tf.where(second > 0, 3, 2)
     ids = tf.where(words, tf.gather(tokens, source, batch_dims=1), tf.where(is_real, settings.sep_id, 0))
     ids = tf.where(place == 0, settings.cls_id, ids)
     begins_segment = (place == 1) | (place == first + 2)

@@ -25,7 +25,7 @@ from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.modeling.dropout import dropout_seed
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import gradients, losses, metrics
+from albert_tf.training import gradients, losses, metrics, objectives
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
 
 # What a step reports, in this order.
@@ -54,6 +54,7 @@ class Trainer:
       seed: of dropout.
       clip_norm: largest global norm of the gradient; 0 clips nothing.
       form: of the model's forward pass, "packed" or "unrolled".
+      sentence_objective: with "none" the loss is the masked LM's alone.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Trainer:
         seed: int = 0,
         clip_norm: float = 1.0,
         form: Form = "packed",
+        sentence_objective: features.SentenceObjective = "sop",
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -72,7 +74,9 @@ class Trainer:
         self.seed = seed
         self.clip_norm = clip_norm
         self.form = form
-        self._variables = list(model.named_weights().values())
+        self._has_pairs = sentence_objective != "none"
+        weights = model.named_weights().items()
+        self._variables = [weight for name, weight in weights if objectives.is_trained(name, sentence_objective)]
         self._counted_by_rows = [model.encoder.embeddings.token_type_embeddings]
         self._run = tf.function(self._run_steps, autograph=False, reduce_retracing=True)
 
@@ -106,7 +110,8 @@ class Trainer:
             order, _ = losses.sentence_order_sums(outputs["sentence_order_logits"], labels)
             masked_lm /= tf.cast(predictions, masked_lm.dtype) + losses.MASKED_LM_DENOMINATOR_OFFSET
             order /= tf.cast(rows, order.dtype)
-            loss = masked_lm + order  # this replica's part of the sum over all of them
+            # This replica's part of the sum over all of them.
+            loss = masked_lm + order if self._has_pairs else masked_lm
         found = gradients.compute(tape, loss, self._variables, counted_by_rows=self._counted_by_rows)
         clipped, norm = found.summed().clipped(self.clip_norm)
         self.optimizer.apply_reduced(clipped, self._variables)

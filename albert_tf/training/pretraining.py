@@ -30,7 +30,7 @@ from albert_tf.files import write_whole
 from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import evaluation, schedules, strategies
+from albert_tf.training import evaluation, objectives, schedules, strategies
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, Trainer
@@ -89,6 +89,7 @@ class Pretraining:
             seed=settings.seed,
             clip_norm=settings.clip_norm,
             form=self._form,
+            sentence_objective=self._data.sentence_objective,
         )
         self._checkpoints = Checkpoints(
             os.path.join(settings.output_dir, "checkpoints"),
@@ -154,6 +155,7 @@ class Pretraining:
             training={
                 "step": settings.num_train_steps,
                 "max_seq_length": self._data.max_seq_length,
+                "sentence_objective": self._data.sentence_objective,
                 "settings": settings.fingerprint(self._data.digest),
                 "evaluation": figures,
             },
@@ -194,10 +196,11 @@ class Pretraining:
             log.write_examples(step + 1, epochs, examples)
             step += count
             recent.extend(reported)
-            loss, order_loss = reported[-1][:2]
-            bar.advance(count, masked_lm_loss=float(loss), sentence_order_loss=float(order_loss))
+            shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))
+            bar.advance(count, **objectives.name_figures(shown, self._data.sentence_objective))
             if step % settings.log_steps == 0 or step == last:
                 means = dict(zip(METRICS, np.mean(recent, axis=0).astype(float).tolist(), strict=True))
+                means = objectives.name_figures(means, self._data.sentence_objective)
                 rate = float(self._schedule(step - 1))  # of the step just made
                 log.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
                 recent = []
@@ -208,18 +211,22 @@ class Pretraining:
         return figures
 
     def _evaluate(self, step: int, log: MetricsLog) -> dict[str, float]:
-        figures = self._evaluator.run()
+        figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
         log.write(step, "eval", figures)
         logging.info(
             "step %d, held out: masked-LM loss %.3f (at [MASK] %.3f, context-free %.3f), accuracy %.1f %% (at [MASK] "
-            "%.1f %%), order accuracy %.1f %%",
+            "%.1f %%)%s",
             step,
             figures["masked_lm_loss"],
             figures["masked_lm_loss_at_mask"],
             figures["context_free_loss_at_mask"],
             100 * figures["masked_lm_accuracy"],
             100 * figures["masked_lm_accuracy_at_mask"],
-            100 * figures["sentence_order_accuracy"],
+            "".join(
+                f", {name.replace('_', ' ')} {value:.1%}"
+                for name, value in figures.items()
+                if name in ("sentence_order_accuracy", "next_sentence_accuracy")
+            ),
         )
         return figures
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 # A difference counts from this many nats and standard errors on.
 ENOUGH_NATS = 0.1
@@ -35,7 +35,7 @@ def rows(figures: Mapping[str, float]) -> list[tuple[str, str, str]]:
 
 
 def verdict(figures: Mapping[str, float]) -> str:
-    """What the model has learned, in two sentences: of words in context, and of the order of sentences."""
+    """What the model has learned, in a sentence or two: of words in context, and of pairs of segments."""
     below, permuted = figures["gain_over_context_free_at_mask"], figures["gain_over_permuted_at_mask"]
     if not figures["positions_at_mask"]:
         words = "No held-out position shows [MASK], so nothing can be said of the masked LM."
@@ -59,11 +59,18 @@ def verdict(figures: Mapping[str, float]) -> str:
             "The model does not use context yet: it knows how frequent pieces are, where every BERT-like model starts. "
             f"{_LONGER} If the curve stays flat, try another learning rate or a larger batch."
         )
-    accuracy, majority = figures["sentence_order_accuracy"], figures["sentence_order_majority"]
-    error = (0.25 / max(figures["examples"], 1)) ** 0.5  # of a share near one half
-    knows = accuracy - majority > ENOUGH_ERRORS * error
-    order = "It recognises" if knows else "It does not clearly recognise"
-    return f"{words} {order} the order of segments: {accuracy:.1%} right, {majority:.1%} by always the same answer."
+    return " ".join([words, *_pairs(figures)])
+
+
+def _pairs(figures: Mapping[str, float]) -> Iterator[str]:
+    """A sentence about each sentence objective that the figures hold."""
+    for name, what in (("sentence_order", "the order of segments"), ("next_sentence", "segments of other documents")):
+        if f"{name}_accuracy" in figures:
+            accuracy, majority = figures[f"{name}_accuracy"], figures[f"{name}_majority"]
+            error = (0.25 / max(figures["examples"], 1)) ** 0.5  # of a share near one half
+            knows = accuracy - majority > ENOUGH_ERRORS * error
+            says = "It recognises" if knows else "It does not clearly recognise"
+            yield f"{says} {what}: {accuracy:.1%} right, {majority:.1%} by always the same answer."
 
 
 def _is_sure(figures: Mapping[str, float], name: str) -> bool:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import features
 from albert_tf.data import masking
 from tests.reference import masking as reference
 
 SETTINGS = masking.MaskingSettings(
+    sentence_objective="sop",
     max_seq_length=37,
     max_predictions_per_seq=6,
     masked_lm_prob=0.15,
@@ -27,34 +29,47 @@ SETTINGS = masking.MaskingSettings(
 
 def _rows(count: int, settings: masking.MaskingSettings, *, full: bool = False, words: float = 0.6) -> tuple:
     generator = np.random.default_rng(2)
-    room = settings.max_seq_length - 3
+    room = settings.room
     tokens = np.zeros((count, room), np.int32)
     starts = np.zeros((count, room), np.int32)
     lengths = np.zeros((count, 2), np.int32)
     for row in range(count):
         total = room if full or row == 0 else int(generator.integers(2, room + 1))
-        first = int(generator.integers(1, total))
+        first = total if settings.sentence_objective == "none" else int(generator.integers(1, total))
         lengths[row] = first, total - first
         tokens[row, :total] = generator.integers(5, settings.vocab_size, total)
         starts[row, :total] = generator.random(total) < words
     return tokens, starts, lengths
 
 
-def _make(rows: tuple, epochs: np.ndarray, examples: np.ndarray, settings: masking.MaskingSettings, seed: int = 11):
+def _make(
+    rows: tuple,
+    epochs: np.ndarray,
+    examples: np.ndarray,
+    settings: masking.MaskingSettings,
+    seed: int = 11,
+    labels: np.ndarray | None = None,
+):
     function = tf.function(
-        lambda *args: masking.make_batch(*args[:3], seed=seed, epochs=args[3], examples=args[4], settings=settings)
+        lambda *args: masking.make_batch(
+            *args[:3], pair_labels=labels, seed=seed, epochs=args[3], examples=args[4], settings=settings
+        )
     )
     made = function(*map(tf.constant, (*rows, epochs.astype(np.int64), examples.astype(np.int64))))
     return {name: value.numpy() for name, value in made.items()}
 
 
-@pytest.mark.parametrize(("max_ngram", "words"), [(3, 0.6), (1, 0.3), (4, 1.0)])
-def test_equals_restatement(max_ngram: int, words: float) -> None:
-    settings = dataclasses.replace(SETTINGS, max_ngram=max_ngram)
+@pytest.mark.parametrize(
+    ("max_ngram", "words", "objective"),
+    [(3, 0.6, "sop"), (1, 0.3, "sop"), (4, 1.0, "sop"), (3, 0.5, "nsp"), (2, 0.7, "none")],
+)
+def test_equals_restatement(max_ngram: int, words: float, objective: features.SentenceObjective) -> None:
+    settings = dataclasses.replace(SETTINGS, max_ngram=max_ngram, sentence_objective=objective)
     count = 61
+    labels = np.arange(count, dtype=np.int32) % 3 // 2 if objective == "nsp" else None
     tokens, starts, lengths = _rows(count, settings, words=words)
     epochs, examples = np.arange(count) % 3, np.arange(count) * 7 + 5
-    made = _make((tokens, starts, lengths), epochs, examples, settings)
+    made = _make((tokens, starts, lengths), epochs, examples, settings, labels=labels)
     assert made["input_ids"].shape == (count, 37)
     assert made["masked_lm_positions"].shape == (count, 6)
     for row in range(count):
@@ -65,6 +80,7 @@ def test_equals_restatement(max_ngram: int, words: float) -> None:
             seed=11,
             epoch=int(epochs[row]),
             example=int(examples[row]),
+            label=0 if labels is None else int(labels[row]),
             **{**dataclasses.asdict(settings), "excluded_replacement_ids": [0, 1, 2, 3, 4, 50]},
         )
         del expected["ngrams"]

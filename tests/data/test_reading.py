@@ -202,9 +202,10 @@ def test_records_of_the_other_form_are_refused(directory: pathlib.Path, tmp_path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"contract_version": 99}, "contract_version must be 1, got 99"),
+        ({"contract_version": 99}, "contract_version must be 2, got 99"),
         ({"format": "other"}, "format must be \"albert_tf pretraining data\", got 'other'"),
         ({"masking": "none"}, "masking must be static or dynamic, got 'none'"),
+        ({"sentence_objective": "nop"}, "sentence_objective must be sop, nsp or none, got 'nop'"),
         ({"special_ids": {"pad": 0}}, "missing key 'unk'"),
         ({"max_ngram": "many"}, "max_ngram must be a whole number in [1, 64], got 'many'"),
         ({"max_ngram": 1_000_000}, "max_ngram must be a whole number in [1, 64], got 1000000"),
@@ -223,7 +224,7 @@ def test_records_of_the_other_form_are_refused(directory: pathlib.Path, tmp_path
         ({"special_ids": 7}, "special_ids must be an object, got 7"),
         ({"excluded_replacement_ids": [10**9]}, "excluded_replacement_ids must be ids in [0, 61), got [1000000000]"),
         ({"excluded_replacement_ids": list(range(61))}, "excluded_replacement_ids must leave an id to replace with"),
-        ({"contract_version": True}, "contract_version must be 1, got True"),
+        ({"contract_version": True}, "contract_version must be 2, got True"),
         ({"tokenizer": {"digest": 7}}, "digest must be a text, got 7"),
         ({"shards": {"a": 1}}, "shards must be a list of objects"),
         (

@@ -71,6 +71,7 @@ def write_directory(
     max_seq_length: int,
     max_predictions_per_seq: int,
     masking: str = "dynamic",
+    sentence_objective: str = "sop",
     vocabulary: AlbertTokenizer | None = None,
 ) -> pathlib.Path:
     """Data directory `path` with these shards."""
@@ -91,6 +92,7 @@ def write_directory(
         "format": "albert_tf pretraining data",
         "contract_version": features.RECORD_CONTRACT_VERSION,
         "masking": masking,
+        "sentence_objective": sentence_objective,
         "max_seq_length": max_seq_length,
         "max_predictions_per_seq": max_predictions_per_seq,
         "masked_lm_prob": 0.15,
@@ -102,6 +104,7 @@ def write_directory(
         "seed": 7,
         "settings": {},
         "counts": {"examples": sum(len(rows) for rows in shards)},
+        "piece_counts": {"file": "piece_counts.npy", "sha256": ""},
         "shards": entries,
     }
     (path / "dataset.json").write_text(json.dumps(values, indent=2))

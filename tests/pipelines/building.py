@@ -12,7 +12,7 @@ from typing import Any
 
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import data_directory
-from pipelines.examples import ExampleSettings
+from pipelines.example_settings import ExampleSettings
 from pipelines.readers import ReaderSettings
 from tests.conftest import ROOT
 from tests.reference.records import parse_example, read_payloads

@@ -97,7 +97,9 @@ def test_a_data_directory_is_complete_and_true(
     assert dataset["special_ids"] == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert dataset["excluded_replacement_ids"] == [0, 1, 2, 3, 4]
     reading = {"input_format": "auto", "language": "en", "text_key": "text", "on_bad_input": "fail"}
-    assert dataset["settings"] == {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, **reading}
+    chosen = {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, "original_compatible": False}
+    assert dataset["settings"] == {**chosen, **reading}
+    assert dataset["sentence_objective"] == "sop"
     copied = AlbertTokenizer(
         (output / "spiece.model").read_bytes(),
         config=TokenizerConfig.from_json((output / "tokenizer_config.json").read_text()),
@@ -134,7 +136,7 @@ def test_dynamic_records_hold_the_documents_tokens_once(
     starts_table = tokenizer.word_start_table()
     seen = []
     for example in building.read_examples(tmp_path / "data"):
-        assert sorted(example) == sorted(feature.name for feature in features.dynamic_features())
+        assert sorted(example) == sorted(feature.name for feature in features.dynamic_features("sop"))
         tokens = example[features.SEGMENT_TOKENS]
         length_a, length_b = example[features.SEGMENT_LENGTHS]
         assert length_a + length_b == len(tokens)

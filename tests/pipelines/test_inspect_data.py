@@ -23,7 +23,7 @@ import sentencepiece
 from albert_tf.features import Feature
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from pipelines import inspection, inspection_html, inspection_report, masked_rows
-from pipelines.dataset_reader import read_dataset
+from pipelines.dataset import read_dataset
 from pipelines.inspection import Inspection
 from pipelines.records import frame_record, serialize_examples
 from tests.conftest import ROOT
@@ -214,7 +214,7 @@ def test_masks_of_static_records_are_counted(built: Path) -> None:
     error = 4 * math.sqrt(0.16 / masks.masked)
     assert mask == pytest.approx((shown["mask"] / masks.masked, 0.8, 0.8 - error, 0.8 + error))
     assert sum(figure.expected or 0 for figure in found.figures.shown().values()) == pytest.approx(1)
-    assert found.figures.swapped == sum(example["next_sentence_labels"][0] for example in examples)
+    assert found.figures.labels_1 == sum(example["next_sentence_labels"][0] for example in examples)
     assert inspection_report.failed(found) == []
 
 
@@ -576,7 +576,7 @@ def test_the_door_names_broken_shards(static: Path) -> None:
     [
         (["--data_dir=none"], 1, "none: no such data directory; pipelines.build_pretraining_data makes one"),
         (["--data_dir=empty"], 1, "empty/dataset.json: not there; pipelines.build_pretraining_data makes"),
-        (["--data_dir=other"], 1, "other/dataset.json: format must be 'albert_tf pretraining data', got None"),
+        (["--data_dir=other"], 1, "other/dataset.json: format must be \"albert_tf pretraining data\", got None"),
         (["--data_dir=dynamic", "--html=empty"], 1, "empty: is a folder, a file was expected"),
         (["--data_dir=dynamic", "--show=-1"], 2, "show must be in [0, 1000], got -1"),
         (["--data_dir=dynamic", "--show=x"], 2, "flag --show=x: invalid literal for int() with base 10: 'x'"),
@@ -598,19 +598,8 @@ def test_wrong_use(arguments: list[str], code: int, message: str, dynamic: Path)
     ("change", "message"),
     [
         (lambda dataset: dataset.pop("shards"), "missing key 'shards'"),
-        (lambda dataset: dataset.update(contract_version=9), "contract_version must be 1, got 9"),
-        (lambda dataset: dataset.update(masking="both"), "masking must be static or dynamic, got 'both'"),
-        (
-            lambda dataset: dataset.update(max_seq_length="9"),
-            "max_seq_length must be a whole number in [5, 2147483648), got '9'",
-        ),
-        (lambda dataset: dataset.update(masked_lm_prob=1.5), "masked_lm_prob must be in (0, 1), got 1.5"),
         (lambda dataset: dataset.update(shards=[]), "the data directory holds no example"),
-        (lambda dataset: dataset.update(counts=3), "a value has the wrong type: 'int' object has no attribute 'items'"),
-        (
-            lambda dataset: dataset.update(excluded_replacement_ids=[999]),
-            f"excluded_replacement_ids must be a whole number in [0, {V}), got 999",
-        ),
+        (lambda dataset: dataset.update(counts=3), "counts must be an object, got 3"),
     ],
 )  # fmt: skip
 def test_a_wrong_dataset_json_is_refused(change: Callable[[dict[str, Any]], None], message: str, dynamic: Path) -> None:

@@ -43,7 +43,7 @@ def choose(rows: tuple[np.ndarray, ...], *, prob: float = 0.15, P: int = 20, ngr
         max_ngram=ngram,
         mask_id=MASK,
         replacement_ids=np.arange(SPECIAL, V, dtype=np.int32),
-        generator=np.random.default_rng(seed),
+        keys=np.random.default_rng(seed).integers(0, 2**64, size=len(ids), dtype=np.uint64),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines.segments import Segments, cut_document, pack_pairs
+from pipelines.segments import Segments, cut_document
 from pipelines.sentences import TokenizedDocument, tokenize_document
 from tests.pipelines.conftest import make_documents
 
@@ -38,8 +38,11 @@ def random_document(generator: np.random.Generator) -> TokenizedDocument:
     )
 
 
-def cut(document: TokenizedDocument, *, room: int, short: float = 0.0, seed: int = 1) -> Segments:
-    return cut_document(document, room=room, short_seq_prob=short, generator=np.random.default_rng(seed))
+def cut(
+    document: TokenizedDocument, *, room: int, short: float = 0.0, seed: int = 1, in_pairs: bool = True
+) -> Segments:
+    generator = np.random.default_rng(seed)
+    return cut_document(document, room=room, short_seq_prob=short, generator=generator, in_pairs=in_pairs)
 
 
 def test_tokenized_document_holds_the_sentences_ids(tokenizer: AlbertTokenizer) -> None:
@@ -128,6 +131,7 @@ def test_short_targets_are_drawn_for_each_example() -> None:
     share = float((lengths < room).mean())
     assert abs(share - expected) < 4 * (expected * (1 - expected) / count) ** 0.5
     assert lengths.min() == 2
+    assert cut(document, room=room, short=0.25, seed=5).short_targets - (lengths < room).sum() in (0, 1)  # the last one
     full = cut(document, room=room, short=0.0).spans
     assert set((full[:-1, 2] - full[:-1, 0]).tolist()) == {room}
 
@@ -146,23 +150,21 @@ def test_arguments_out_of_range_are_refused(room: int, short: float, message: st
         cut(make_document([[1, 1]]), room=room, short=short)
 
 
-def test_packed_rows_equal_rows_built_by_hand() -> None:
-    generator = np.random.default_rng(4)
-    document = random_document(generator)
-    spans = cut(document, room=17, short=0.4).spans
-    swapped = generator.random(len(spans)) < 0.5
-    assert len(spans) > 2
-    packed = pack_pairs(document, spans, swapped, max_seq_length=20, cls_id=7, sep_id=8, pad_id=9)
-    for row, (begin, middle, end) in enumerate(spans.tolist()):
-        parts = [(begin, middle), (middle, end)]
-        (b1, e1), (b2, e2) = parts[::-1] if swapped[row] else parts
-        ids = [7, *document.ids[b1:e1], 8, *document.ids[b2:e2], 8]
-        starts = [1, *document.word_starts[b1:e1], 1, *document.word_starts[b2:e2], 1]
-        maskable = [0, *[1] * (e1 - b1), 0, *[1] * (e2 - b2), 0]
-        segment_ids = [0] * (e1 - b1 + 2) + [1] * (e2 - b2 + 1)
-        padding = 20 - len(ids)
-        assert packed.input_ids[row].tolist() == ids + [9] * padding
-        assert packed.input_mask[row].tolist() == [1] * len(ids) + [0] * padding
-        assert packed.segment_ids[row].tolist() == segment_ids + [0] * padding
-        assert packed.token_boundary[row].tolist() == starts + [0] * padding
-        assert packed.maskable[row].tolist() == maskable + [0] * padding
+def test_segments_by_themselves_cover_the_document_and_lose_nothing() -> None:
+    generator = np.random.default_rng(12)
+    for round_ in range(200):
+        document = random_document(generator)
+        room = int(generator.integers(4, 40))
+        segments = cut(document, room=room, short=0.3, seed=round_, in_pairs=False)
+        at = 0
+        for begin, middle, end in segments.spans.tolist():
+            assert at == begin < middle == end <= begin + room
+            assert document.word_starts[begin]
+            at = end
+        assert at == len(document.ids)
+        assert segments.tokens_single_word == segments.words_cut == 0
+    one_word = cut(make_document([[3]]), room=7, in_pairs=False)
+    assert one_word.spans.tolist() == [[0, 3, 3]]
+    # Sentences of 3, 3, 1 and 6 tokens: a chunk ends with the sentence that fills it, or at the last word that fits.
+    filled = cut(make_document([[1, 2], [1, 1, 1], [1], [3, 3]]), room=6, in_pairs=False)
+    assert filled.spans[:, [0, 2]].tolist() == [[0, 6], [6, 10], [10, 13]]

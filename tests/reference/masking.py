@@ -37,6 +37,8 @@ def make_row(
     seed: int,
     epoch: int,
     example: int,
+    label: int = 0,
+    sentence_objective: str,
     max_seq_length: int,
     max_predictions_per_seq: int,
     masked_lm_prob: float,
@@ -49,13 +51,17 @@ def make_row(
 ) -> dict[str, Any]:
     """All features of one example, and `ngrams`: the positions taken, n-gram by n-gram in the order they were."""
     key = int(mix_numpy(seed, epoch, example))
-    swap = int(mix_numpy(key, 1)) & 1
+    swap = int(mix_numpy(key, 1)) & 1 if sentence_objective == "sop" else 0
     (first, second) = segments[::-1] if swap else segments
     (first_starts, second_starts) = word_starts[::-1] if swap else word_starts
-    row = [cls_id, *first, sep_id, *second, sep_id]
-    is_word = [False, *[True] * len(first), False, *[True] * len(second), False]
-    starts = [False, True, *map(bool, first_starts[1:]), False, True, *map(bool, second_starts[1:]), False]
-    second_at = len(first) + 2
+    row = [cls_id, *first, sep_id]
+    is_word = [False, *[True] * len(first), False]
+    starts = [False, True, *map(bool, first_starts[1:]), False]
+    second_at = len(row)
+    if second:
+        row += [*second, sep_id]
+        is_word += [*[True] * len(second), False]
+        starts += [True, *map(bool, second_starts[1:]), False]
     budget = int(np.floor(np.float32(len(row)) * np.float32(masked_lm_prob) + _uniform(key, 2)))
     budget = min(max(budget, 1), max_predictions_per_seq)
 
@@ -105,6 +111,6 @@ def make_row(
         "masked_lm_positions": positions + unused,
         "masked_lm_ids": [row[p] for p in positions] + unused,
         "masked_lm_weights": [1.0] * len(positions) + [0.0] * len(unused),
-        "sentence_order_label": swap,
+        "sentence_order_label": swap if sentence_objective == "sop" else label,
         "ngrams": taken,
     }
