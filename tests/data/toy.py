@@ -34,13 +34,15 @@ def tokenizer(vocab_size: int = 61) -> AlbertTokenizer:
     return AlbertTokenizer(written.getvalue())
 
 
-def random_rows(count: int, *, max_seq_length: int, vocab_size: int, seed: int) -> list[dict[str, list[int]]]:
-    """Dynamic records: both segments' tokens, word starts, lengths."""
+def random_rows(
+    count: int, *, max_seq_length: int, vocab_size: int, seed: int, sentence_objective: str = "sop"
+) -> list[dict[str, list[int]]]:
+    """Dynamic records: both segments' tokens, word starts, lengths; for "nsp" a label."""
     generator = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
         total = int(generator.integers(2, max_seq_length - 2))
-        first = int(generator.integers(1, total))
+        first = total if sentence_objective == "none" else int(generator.integers(1, total))
         rows.append(
             {
                 features.SEGMENT_TOKENS: generator.integers(5, vocab_size, total).tolist(),
@@ -48,6 +50,8 @@ def random_rows(count: int, *, max_seq_length: int, vocab_size: int, seed: int) 
                 features.SEGMENT_LENGTHS: [first, total - first],
             }
         )
+        if sentence_objective == "nsp":
+            rows[-1][features.NEXT_SENTENCE_LABELS] = [int(generator.integers(2))]
     return rows
 
 

@@ -56,6 +56,10 @@ def test_rows_hold_both_sets_of_positions() -> None:
         ),
         ({"positions_at_mask": 0}, "No held-out position shows [MASK]"),
         ({}, "It recognises the order of segments: 75.0% right, 51.0% by always the same answer."),
+        (
+            {"next_sentence_accuracy": 0.53, "next_sentence_majority": 0.52},
+            "It does not clearly recognise segments of other documents: 53.0% right",
+        ),
         # One standard error of a share of 400 examples is 0.025.
         ({"sentence_order_accuracy": 0.63}, "It does not clearly recognise the order of segments: 63.0% right"),
     ],
