@@ -111,7 +111,7 @@ class ExampleBuilder:
         self._finished[list(finished_shards)] = True
         self._tokenizer = tokenizer
         self._features = settings.features()
-        self._starts_table = np.array(tokenizer.word_start_table(), dtype=bool)
+        self._word_start_rule = sentences.word_start_rule(tokenizer)
         allowed = sorted(set(range(tokenizer.vocab_size)) - tokenizer.special_ids)
         self._replacement_ids = np.array(allowed, dtype=np.int32)
         self.counts: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class ExampleBuilder:
           digest: `documents.document_digest` of it.
         """
         settings = self._settings
-        tokenized = sentences.tokenize_document(document, self._tokenizer, self._starts_table)
+        tokenized = sentences.tokenize_document(document, self._tokenizer, self._word_start_rule)
         unknown = int(np.count_nonzero(tokenized.ids == self._tokenizer.unk_id))
         self.counts.update(
             documents=1,
