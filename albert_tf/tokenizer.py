@@ -9,10 +9,11 @@ This module imports no TensorFlow and opens no file: it takes bytes and text.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sentencepiece
@@ -158,6 +159,50 @@ class AlbertTokenizer(Tokenizer):
             elif not table.keys().isdisjoint(ids):
                 batch[row] = [part for i in ids for part in table.get(i, (i,))]
         return batch
+
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[bool]]:
+        text = self._checked("".join(words))
+        ids, starts, begins, ends = self._encode_with_offsets(text)
+        for at in self._boundaries(words):
+            # Behind a space the piece starts a word anyway, or a bare boundary mark before it does.
+            if 0 < at < len(text) and text[at - 1] != " ":
+                # Where SentencePiece cuts inside what one character became, all parts but the last are empty.
+                first = min(bisect.bisect_left(begins, at), bisect.bisect_right(ends, at))
+                starts[first : first + 1] = [True] * (first < len(starts))
+        return ids, starts
+
+    def _encode_with_offsets(self, text: str) -> tuple[list[int], list[bool], list[int], list[int]]:
+        """Ids of normalised text; whether each is the first or behind a space; where each begins and ends."""
+        found = self._processor.encode(text, return_type="offset_mapping")
+        ids: list[int] = []
+        starts: list[bool] = []
+        begins: list[int] = []
+        ends: list[int] = []
+        for token_id, piece, (begin, end) in zip(found["ids"], found["pieces"], found["offsets"], strict=True):
+            starts.append(not ids or piece.startswith(WORD_BOUNDARY))
+            if not (self.config.split_digit_comma and _ends_in_digit_comma(piece)):
+                ids.append(token_id)
+                begins.append(begin)
+                ends.append(end)
+                continue
+            parts = self._split_digit_comma(piece)
+            lengths = [len(part.replace(WORD_BOUNDARY, "")) for part in parts]
+            inner = [max(begin, end - sum(lengths[number:])) for number in range(1, len(parts))]
+            ids += map(self.piece_to_id, parts)
+            starts += [False] * len(inner)
+            begins += [begin, *inner]
+            ends += [*inner, end]
+        return ids, starts, begins, ends
+
+    def _boundaries(self, words: Sequence[str]) -> Iterator[int]:
+        """Places in the normalised text at which the words end, but for the last."""
+        at = 0
+        is_behind_space = True
+        for word in filter(None, words[:-1]):
+            # Between letters, so that spaces at the edges are seen.
+            at += len(self.normalize(f"x{word}x")) - 2 - (is_behind_space and word[0].isspace())
+            is_behind_space = word[-1].isspace()
+            yield at
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`. Special tokens give nothing; what normalisation changed is not restored.

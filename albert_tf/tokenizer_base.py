@@ -117,6 +117,20 @@ class Tokenizer(abc.ABC):
         """
 
     @abc.abstractmethod
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[bool]]:
+        """Ids of a text whose words are known, and for each id whether a word starts there.
+
+        A piece starts a word if it begins at a boundary or holds one inside; a space is a boundary too. All others go
+        on with their word, whatever their script. The ids are those of `encode("".join(words))`.
+
+        Args:
+          words: the text, cut at the boundaries.
+
+        Raises:
+          ValueError: for text that cannot be written as UTF-8 (a lone surrogate).
+        """
+
+    @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`. Special tokens give nothing; what normalisation changed is not restored.
 

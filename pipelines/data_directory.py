@@ -12,14 +12,14 @@ from typing import Any
 from absl import logging
 
 from albert_tf import door
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import dataset, files, readers, running, unfinished
 from pipelines.examples import ExampleSettings
 
 
 def build_data_directory(
     inputs: Sequence[str],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     output_dir: str,
     settings: ExampleSettings,
     *,
@@ -109,7 +109,7 @@ def _may_replace(path: str, description: dict[str, Any]) -> bool:
 
 
 def _complete(
-    folder: str, settings: ExampleSettings, tokenizer: AlbertTokenizer, description: dict[str, Any], source: str
+    folder: str, settings: ExampleSettings, tokenizer: Tokenizer, description: dict[str, Any], source: str
 ) -> dict[str, Any]:
     """Adds to the shards in `folder` all else but the log, and returns what that says of the work.
 
@@ -127,7 +127,7 @@ def _complete(
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")
     manifests = [transforms.read_manifest(folder, shard) for shard in range(settings.num_shards)]
     pieces = hashlib.sha256(files.read_bytes(files.join(folder, transforms.PIECE_COUNTS_FILE))).hexdigest()
-    door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
+    door.write_whole(files.join(folder, tokenizer.vocabulary_file), tokenizer.vocabulary)
     door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())
     content = dataset.describe(description, counts, [manifest["manifest"] for manifest in manifests], pieces)
     door.write_whole(files.join(folder, dataset.DATASET_FILE), dataset.to_json(content))

@@ -12,7 +12,7 @@ from typing import Any
 
 from albert_tf import features
 from albert_tf.json_object import parse_object
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import files, readers
 from pipelines.examples import ExampleSettings
 
@@ -23,7 +23,7 @@ _RESULTS = ("counts", "shards", "piece_counts", "inputs")
 
 
 def describe_settings(
-    settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: AlbertTokenizer
+    settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """The part of dataset.json that is known before any text is read."""
     values = {**settings.to_dict(), **dataclasses.asdict(reading)}
@@ -33,7 +33,7 @@ def describe_settings(
         "contract_version": features.RECORD_CONTRACT_VERSION,
         **{name: values.pop(name) for name in top},
         "vocab_size": tokenizer.vocab_size,
-        "tokenizer": {"file": files.MODEL_FILE, "config": files.CONFIG_FILE, "digest": tokenizer.digest},
+        "tokenizer": {"file": tokenizer.vocabulary_file, "config": files.CONFIG_FILE, "digest": tokenizer.digest},
         "special_ids": {
             "pad": tokenizer.pad_id,
             "unk": tokenizer.unk_id,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf import features
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import documents, masking, records, segments, sentences
 
 _MOST_COPIES = 1000
@@ -105,7 +105,7 @@ class ExampleBuilder:
       piece_counts: int64 [V], occurrences of each id in the examples' segments.
     """
 
-    def __init__(self, settings: ExampleSettings, tokenizer: AlbertTokenizer, *, finished_shards: Collection[int] = ()):
+    def __init__(self, settings: ExampleSettings, tokenizer: Tokenizer, *, finished_shards: Collection[int] = ()):
         self._settings = settings
         self._finished = np.zeros(settings.num_shards, dtype=bool)
         self._finished[list(finished_shards)] = True

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import files, masked_rows
 from pipelines.dataset_reader import Dataset, ShardEntry
 from pipelines.inspection_figures import Figures
@@ -58,7 +58,7 @@ class Inspection:
     bytes: int = 0
     drawing_seconds: float = 0.0
     examples: list[Example] = dataclasses.field(default_factory=list)
-    tokenizer: AlbertTokenizer | None = None
+    tokenizer: Tokenizer | None = None
 
 
 def inspect(data: Dataset, *, show: int = 0, advance: Callable[[int], None] = lambda count: None) -> Inspection:

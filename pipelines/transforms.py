@@ -22,7 +22,7 @@ from apache_beam.io import filesystems
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import documents, examples, files, readers, records
 
 COUNTS_KEY = -1  # stands among the shard numbers for "counts of one bundle"
@@ -76,7 +76,7 @@ class BuildExamples(beam.DoFn):
     def __init__(
         self,
         settings: examples.ExampleSettings,
-        tokenizer: AlbertTokenizer,
+        tokenizer: Tokenizer,
         finished_shards: frozenset[int] = frozenset(),
         progress_folder: str | None = None,
     ):
@@ -192,7 +192,7 @@ def build(
     paths: Iterable[str],
     reading: readers.ReaderSettings,
     settings: examples.ExampleSettings,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     folder: str,
     *,
     finished_shards: frozenset[int] = frozenset(),
