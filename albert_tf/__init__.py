@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from albert_tf.modeling.encoder import AlbertEncoder
     from albert_tf.modeling.models import AlbertPretrainingModel
     from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+    from albert_tf.tokenizer_base import Tokenizer
+    from albert_tf.wordpiece import WordPieceConfig, WordPieceTokenizer
 
 __version__ = "0.1.0"
 
@@ -30,7 +32,10 @@ __all__ = [
     "AlbertEncoder",
     "AlbertPretrainingModel",
     "AlbertTokenizer",
+    "Tokenizer",
     "TokenizerConfig",
+    "WordPieceConfig",
+    "WordPieceTokenizer",
     "load_model",
     "load_tokenizer",
     "save_model_directory",
@@ -41,7 +46,10 @@ _HOMES = {
     "AlbertEncoder": "albert_tf.modeling.encoder",
     "AlbertPretrainingModel": "albert_tf.modeling.models",
     "AlbertTokenizer": "albert_tf.tokenizer",
+    "Tokenizer": "albert_tf.tokenizer_base",
     "TokenizerConfig": "albert_tf.tokenizer",
+    "WordPieceConfig": "albert_tf.wordpiece",
+    "WordPieceTokenizer": "albert_tf.wordpiece",
     "load_model": "albert_tf.model_directory",
     "load_tokenizer": "albert_tf.model_directory",
     "save_model_directory": "albert_tf.model_directory",

@@ -2,7 +2,8 @@
 
     albert_config.json     shape of the model
     tokenizer_config.json  how text is prepared
-    spiece.model           SentencePiece vocabulary
+    spiece.model           SentencePiece vocabulary, or
+    vocab.txt              WordPiece vocabulary
     model.safetensors      every weight once, by its canonical name
     training.json          where the weights come from (step, data, settings), if known
 
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.config import AlbertConfig
 from albert_tf.files import check_regular, is_remote, whole_directory
 from albert_tf.json_object import parse_object
-from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+from albert_tf.tokenizer_base import Tokenizer
+from albert_tf.tokenizer_files import CONFIG_FILE as TOKENIZER_CONFIG_FILE
+from albert_tf.tokenizer_files import VOCABULARY_FILES, choose_vocabulary_file, make_tokenizer
 
 if TYPE_CHECKING:
     import keras
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from albert_tf.modeling.models import AlbertPretrainingModel
 
 CONFIG_FILE = "albert_config.json"
-TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
-VOCABULARY_FILE = "spiece.model"
 WEIGHTS_FILE = "model.safetensors"
 TRAINING_FILE = "training.json"
 _WEIGHTS_FORMAT = "albert_tf"
@@ -39,7 +40,7 @@ _WEIGHTS_FORMAT = "albert_tf"
 def save_model_directory(
     path: str | os.PathLike[str],
     model: AlbertPretrainingModel,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     *,
     training: Mapping[str, Any] | None = None,
     replace: bool = False,
@@ -67,7 +68,7 @@ def save_model_directory(
     files: dict[str, bytes] = {
         CONFIG_FILE: model.config.to_json().encode(),
         TOKENIZER_CONFIG_FILE: tokenizer.config.to_json().encode(),
-        VOCABULARY_FILE: tokenizer.model_proto,
+        tokenizer.vocabulary_file: tokenizer.vocabulary,
         WEIGHTS_FILE: save(weights, metadata={"format": _WEIGHTS_FORMAT}),
     }
     if training is not None:
@@ -98,20 +99,21 @@ def load_model(path: str | os.PathLike[str], *, dtype: keras.DTypePolicy | str |
     return model
 
 
-def load_tokenizer(path: str | os.PathLike[str]) -> AlbertTokenizer:
-    """Tokenizer of a model directory, or of any folder with `spiece.model` and `tokenizer_config.json`.
+def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
+    """Tokenizer of a model directory, or of any folder with a vocabulary and `tokenizer_config.json`.
+
+    The vocabulary is `spiece.model` (SentencePiece) or `vocab.txt` (WordPiece).
 
     Raises:
       FileNotFoundError: if a file is missing.
-      ValueError: if a file is damaged, or has not as many pieces as an `albert_config.json` beside it says.
+      ValueError: if a file is damaged, has not as many pieces as an `albert_config.json` beside it says, or there are
+        vocabularies of both kinds.
     """
     config_path = os.path.join(path, TOKENIZER_CONFIG_FILE)
-    config = TokenizerConfig.from_json(_read(config_path), source=config_path)
-    vocabulary_path = os.path.join(path, VOCABULARY_FILE)
-    try:
-        tokenizer = AlbertTokenizer(_read(vocabulary_path), config=config)
-    except ValueError as error:
-        raise ValueError(f"{vocabulary_path}: {error}") from error
+    config = _read(config_path)
+    names = [name for name in VOCABULARY_FILES if _exists(os.path.join(path, name))]
+    vocabulary_path = os.path.join(path, choose_vocabulary_file(names, os.fspath(path)))
+    tokenizer = make_tokenizer(vocabulary_path, _read(vocabulary_path), config_path, config)
     if _exists(os.path.join(path, CONFIG_FILE)):
         vocab_size = read_config(path).vocab_size
         if tokenizer.vocab_size != vocab_size:

@@ -9,23 +9,33 @@ This module imports no TensorFlow and opens no file: it takes bytes and text.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
-import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sentencepiece
 
+from albert_tf import word_starts
 from albert_tf.json_object import JsonConfig
+from albert_tf.tokenizer_base import CLS_PIECE, MASK_PIECE, SEP_PIECE, Tokenizer, check_unicode
+from albert_tf.word_starts import WORD_BOUNDARY
 
-PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE, MASK_PIECE = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
-WORD_BOUNDARY = "\u2581"  # SentencePiece writes a space so
+__all__ = [
+    "CLS_PIECE",
+    "MASK_PIECE",
+    "PAD_PIECE",
+    "SEP_PIECE",
+    "UNK_PIECE",
+    "WORD_BOUNDARY",
+    "AlbertTokenizer",
+    "TokenizerConfig",
+    "normalize_text",
+]
 
-# What the original counts as part of an English word when it looks for word starts; see `is_word_start`.
-_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
-_WORD_CHARACTERS = _PUNCTUATION | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+PAD_PIECE, UNK_PIECE = "<pad>", "<unk>"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,40 +70,7 @@ def normalize_text(text: str, config: TokenizerConfig) -> str:
     return text.lower() if config.lower_case else text
 
 
-def is_word_start(piece: str) -> bool:
-    """Whether a word starts at this piece, by the original's rule (`token_boundary` in its records).
-
-    A piece goes on with a word if it has no word boundary mark and holds nothing but English letters and ASCII
-    punctuation; a single punctuation mark stands for itself. Digits and other scripts always start a word.
-    """
-    if piece in (CLS_PIECE, SEP_PIECE, MASK_PIECE) or piece.startswith((WORD_BOUNDARY, "<")):
-        return True
-    return piece in _PUNCTUATION or not _WORD_CHARACTERS.issuperset(piece)
-
-
-def truncate_pair(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Tokens to keep of two sequences so that both fit into `room`: the longer one gives, at a tie the second.
-
-    The same as the original's loop that takes one token at a time from the end of the longer sequence.
-
-    Raises:
-      ValueError: if `room` is negative.
-    """
-    if room < 0:
-        raise ValueError(f"room must be at least 0 tokens, got {room}")
-    excess = length_a + length_b - room
-    if excess <= 0:
-        return length_a, length_b
-    first = min(excess, abs(length_a - length_b))
-    if length_a > length_b:
-        length_a -= first
-    else:
-        length_b -= first
-    excess -= first
-    return length_a - excess // 2, length_b - (excess - excess // 2)
-
-
-class AlbertTokenizer:
+class AlbertTokenizer(Tokenizer):
     """Text to pieces to ids and back, with a SentencePiece model.
 
     Args:
@@ -103,40 +80,35 @@ class AlbertTokenizer:
     Attributes:
       model_proto: as given.
       config: as given.
-      vocab_size: pieces in the vocabulary (V).
-      pad_id, unk_id, cls_id, sep_id, mask_id: ids of `<pad>`, `<unk>`, `[CLS]`, `[SEP]` and `[MASK]`.
-      special_ids: these five and every other id that text can never give (control and unused pieces).
+      Others as in `Tokenizer`; text can never give the control and unused pieces.
 
     Raises:
       ValueError: if the bytes are no SentencePiece model or the vocabulary lacks one of the five special pieces.
     """
 
+    vocabulary_file = "spiece.model"
+    config: TokenizerConfig
+
     def __init__(self, model_proto: bytes, *, config: TokenizerConfig | None = None):
         self.model_proto = bytes(model_proto)
         self.config = config or TokenizerConfig()
         self._processor = _load_processor(self.model_proto)
-        self.vocab_size: int = self._processor.get_piece_size()
-        self._pieces: list[str] = [self._processor.id_to_piece(i) for i in range(self.vocab_size)]
-        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        missing = [p for p in (PAD_PIECE, UNK_PIECE, CLS_PIECE, SEP_PIECE, MASK_PIECE) if p not in self._ids]
-        if missing:
-            raise ValueError(
-                f"the vocabulary of {self.vocab_size} pieces has no {', '.join(missing)}; "
-                "ALBERT needs <pad>, <unk>, [CLS], [SEP] and [MASK]: train one with pipelines.train_tokenizer"
-            )
-        self.pad_id, self.unk_id = self._ids[PAD_PIECE], self._ids[UNK_PIECE]
-        self.cls_id, self.sep_id, self.mask_id = self._ids[CLS_PIECE], self._ids[SEP_PIECE], self._ids[MASK_PIECE]
-        silent = (i for i in range(self.vocab_size) if self._processor.is_control(i) or self._processor.is_unused(i))
-        self.special_ids = frozenset((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id, *silent))
+        size: int = self._processor.get_piece_size()
+        self._set_pieces(
+            [self._processor.id_to_piece(i) for i in range(size)],
+            pad=PAD_PIECE,
+            unk=UNK_PIECE,
+            silent=(i for i in range(size) if self._processor.is_control(i) or self._processor.is_unused(i)),
+            advice="train one with pipelines.train_tokenizer",
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A Beam worker gets the bytes and builds its own; the C++ object does not travel.
         return _restore, (self.model_proto, self.config)
 
-    @functools.cached_property
-    def digest(self) -> str:
-        """SHA-256 of model and config, in hexadecimal: equal digests give equal ids for every text."""
-        return hashlib.sha256(self.model_proto + self.config.to_json().encode()).hexdigest()
+    @property
+    def vocabulary(self) -> bytes:
+        return self.model_proto
 
     @functools.cached_property
     def _digit_comma(self) -> dict[int, list[int]]:
@@ -150,7 +122,13 @@ class AlbertTokenizer:
 
     @functools.cached_property
     def _word_starts(self) -> list[bool]:
-        return [is_word_start(piece) for piece in self._pieces]
+        return [word_starts.is_word_start(piece) for piece in self._pieces]
+
+    @functools.cached_property
+    def _word_context(self) -> tuple[list[bool], list[bool]]:
+        ends = [word_starts.ends_without_space(piece) for piece in self._pieces]
+        loose = [not word_starts.begins_with_mark(piece) for piece in self._pieces]
+        return ends, loose
 
     def normalize(self, text: str) -> str:
         """Text as the SentencePiece model sees it."""
@@ -163,16 +141,6 @@ class AlbertTokenizer:
           ValueError: for text that cannot be written as UTF-8 (a lone surrogate).
         """
         return self._tokenize_normalized(self._checked(text))
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of `text`, without special tokens; unknown stretches become `unk_id`.
-
-        Text never gives a special id: "[MASK]" in a text is cut like any other.
-
-        Raises:
-          ValueError: for text that cannot be written as UTF-8 (a lone surrogate).
-        """
-        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, the same as `encode` gives, faster than one call each.
@@ -192,6 +160,50 @@ class AlbertTokenizer:
                 batch[row] = [part for i in ids for part in table.get(i, (i,))]
         return batch
 
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[bool]]:
+        text = self._checked("".join(words))
+        ids, starts, begins, ends = self._encode_with_offsets(text)
+        for at in self._boundaries(words):
+            # Behind a space the piece starts a word anyway, or a bare boundary mark before it does.
+            if 0 < at < len(text) and text[at - 1] != " ":
+                # Where SentencePiece cuts inside what one character became, all parts but the last are empty.
+                first = min(bisect.bisect_left(begins, at), bisect.bisect_right(ends, at))
+                starts[first : first + 1] = [True] * (first < len(starts))
+        return ids, starts
+
+    def _encode_with_offsets(self, text: str) -> tuple[list[int], list[bool], list[int], list[int]]:
+        """Ids of normalised text; whether each is the first or behind a space; where each begins and ends."""
+        found = self._processor.encode(text, return_type="offset_mapping")
+        ids: list[int] = []
+        starts: list[bool] = []
+        begins: list[int] = []
+        ends: list[int] = []
+        for token_id, piece, (begin, end) in zip(found["ids"], found["pieces"], found["offsets"], strict=True):
+            starts.append(not ids or piece.startswith(WORD_BOUNDARY))
+            if not (self.config.split_digit_comma and _ends_in_digit_comma(piece)):
+                ids.append(token_id)
+                begins.append(begin)
+                ends.append(end)
+                continue
+            parts = self._split_digit_comma(piece)
+            lengths = [len(part.replace(WORD_BOUNDARY, "")) for part in parts]
+            inner = [max(begin, end - sum(lengths[number:])) for number in range(1, len(parts))]
+            ids += map(self.piece_to_id, parts)
+            starts += [False] * len(inner)
+            begins += [begin, *inner]
+            ends += [*inner, end]
+        return ids, starts, begins, ends
+
+    def _boundaries(self, words: Sequence[str]) -> Iterator[int]:
+        """Places in the normalised text at which the words end, but for the last."""
+        at = 0
+        is_behind_space = True
+        for word in filter(None, words[:-1]):
+            # Between letters, so that spaces at the edges are seen.
+            at += len(self.normalize(f"x{word}x")) - 2 - (is_behind_space and word[0].isspace())
+            is_behind_space = word[-1].isspace()
+            yield at
+
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`. Special tokens give nothing; what normalisation changed is not restored.
 
@@ -200,73 +212,25 @@ class AlbertTokenizer:
         """
         return str(self._processor.decode_ids([self._checked_id(i) for i in ids]))
 
-    def id_to_piece(self, token_id: int) -> str:
-        """Piece of an id.
+    def shown_piece(self, token_id: int) -> str:
+        return self.id_to_piece(token_id).replace(WORD_BOUNDARY, " ")
 
-        Raises:
-          ValueError: for an id that is not in the vocabulary.
-        """
-        return self._pieces[self._checked_id(token_id)]
+    def word_start_table(self, as_original: bool = False) -> list[bool]:
+        if as_original:
+            return [word_starts.is_word_start_as_original(piece) for piece in self._pieces]
+        return self._word_starts
 
-    def piece_to_id(self, piece: str) -> int:
-        """Id of a piece that `tokenize` gave; `unk_id` for one that is not in the vocabulary.
-
-        Special pieces are reached by `cls_id` and its like only, so that text cannot give them.
-        """
-        token_id = self._ids.get(piece, self.unk_id)
-        return self.unk_id if token_id in self.special_ids else token_id
-
-    def word_starts(self, ids: Iterable[int]) -> list[bool]:
-        """For each id whether a word starts there, by the original's rule; special tokens stand for themselves."""
-        starts = self._word_starts
-        return [starts[i] for i in ids]
-
-    def word_start_table(self) -> list[bool]:
-        """bool [V]: for each id of the vocabulary whether a word starts at it."""
-        return list(self._word_starts)
+    def word_context_tables(self) -> tuple[list[bool], list[bool]]:
+        return self._word_context
 
     def digit_comma_table(self) -> dict[int, list[int]]:
         """Digit-comma rule as a static table: each id that the rule cuts and the ids that take its place."""
         return {i: list(parts) for i, parts in self._digit_comma.items()}
 
-    def encode_pair(
-        self, ids_a: Sequence[int], ids_b: Sequence[int] | None, max_seq_length: int
-    ) -> tuple[list[int], list[int], list[int]]:
-        """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut and padded to `max_seq_length` (S).
-
-        Where both do not fit, the longer one loses its end first (`truncate_pair`), as in the original.
-
-        Returns:
-          input_ids, input_mask (1 = a token, 0 = padding) and segment_ids (1 = b and its [SEP]), each int [S].
-
-        Raises:
-          ValueError: if `max_seq_length` has no room for the special tokens and one token of each.
-        """
-        special, least = (2, 3) if ids_b is None else (3, 5)
-        if max_seq_length < least:
-            raise ValueError(f"max_seq_length must be at least {least}, got {max_seq_length}")
-        keep_a, keep_b = truncate_pair(len(ids_a), len(ids_b or ()), max_seq_length - special)
-        input_ids = [self.cls_id, *ids_a[:keep_a], self.sep_id]
-        segment_ids = [0] * len(input_ids)
-        if ids_b is not None:
-            input_ids += [*ids_b[:keep_b], self.sep_id]
-            segment_ids += [1] * (keep_b + 1)
-        padding = max_seq_length - len(input_ids)
-        input_mask = [1] * len(input_ids) + [0] * padding
-        return input_ids + [self.pad_id] * padding, input_mask, segment_ids + [0] * padding
-
     def _checked(self, text: str) -> str:
         text = self.normalize(text)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"text must be valid Unicode, got a lone surrogate at character {error.start}") from None
+        check_unicode(text)
         return text
-
-    def _checked_id(self, token_id: int) -> int:
-        if not 0 <= token_id < self.vocab_size:
-            raise ValueError(f"id must be in [0, {self.vocab_size}), got {token_id}")
-        return int(token_id)
 
     def _tokenize_normalized(self, text: str) -> list[str]:
         pieces: list[str] = self._processor.encode(text, out_type=str)

@@ -32,7 +32,9 @@ with door.group("Input and output"):
         "input", None, "Text files, also .gz, .bz2 or .zst: names, patterns or folders, separated by commas."
     )
     TOKENIZER = flags.DEFINE_string(
-        "tokenizer", None, "Folder with spiece.model and tokenizer_config.json, or a SentencePiece file for lower case."
+        "tokenizer",
+        None,
+        "Folder with spiece.model or vocab.txt and tokenizer_config.json, or such a vocabulary alone, for lower case.",
     )
     OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Folder to make. It appears when everything is done.")
     NUM_SHARDS = flags.DEFINE_integer("num_shards", 8, "Record files to write.")

@@ -15,14 +15,14 @@ import numpy as np
 from absl import logging
 
 from albert_tf import door
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import dataset, files, readers, running, unfinished
 from pipelines.example_settings import ExampleSettings
 
 
 def build_data_directory(
     inputs: Sequence[str],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     output_dir: str,
     settings: ExampleSettings,
     *,
@@ -112,7 +112,7 @@ def _may_replace(path: str, description: dict[str, Any]) -> bool:
 
 
 def _complete(
-    folder: str, settings: ExampleSettings, tokenizer: AlbertTokenizer, description: dict[str, Any], source: str
+    folder: str, settings: ExampleSettings, tokenizer: Tokenizer, description: dict[str, Any], source: str
 ) -> dict[str, Any]:
     """Adds to the shards in `folder` all else but the log, and returns what that says of the work.
 
@@ -136,7 +136,7 @@ def _complete(
     np.save(stream, np.sum([manifest["piece_counts"] for manifest in manifests], axis=0, dtype=np.int64))
     door.write_whole(files.join(folder, dataset.PIECE_COUNTS_FILE), stream.getvalue())
     pieces = hashlib.sha256(stream.getvalue()).hexdigest()
-    door.write_whole(files.join(folder, files.MODEL_FILE), tokenizer.model_proto)
+    door.write_whole(files.join(folder, tokenizer.vocabulary_file), tokenizer.vocabulary)
     door.write_whole(files.join(folder, files.CONFIG_FILE), tokenizer.config.to_json())
     content = dataset.describe(description, counts, [manifest["manifest"] for manifest in manifests], pieces)
     door.write_whole(files.join(folder, dataset.DATASET_FILE), dataset.to_json(content))

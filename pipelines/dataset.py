@@ -15,7 +15,7 @@ from albert_tf import features
 from albert_tf.data.manifest import DATASET_FILE, DataDirectory, parse_data_directory
 from albert_tf.files import is_remote
 from albert_tf.json_object import parse_object
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import files, readers
 from pipelines.example_settings import ExampleSettings
 
@@ -26,7 +26,7 @@ _RESULTS = ("counts", "shards", "piece_counts", "inputs")
 
 
 def describe_settings(
-    settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: AlbertTokenizer
+    settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """The part of dataset.json that is known before any text is read."""
     values = {**settings.to_dict(), **dataclasses.asdict(reading)}
@@ -36,7 +36,7 @@ def describe_settings(
         "contract_version": features.RECORD_CONTRACT_VERSION,
         **{name: values.pop(name) for name in top},
         "vocab_size": tokenizer.vocab_size,
-        "tokenizer": {"file": files.MODEL_FILE, "config": files.CONFIG_FILE, "digest": tokenizer.digest},
+        "tokenizer": {"file": tokenizer.vocabulary_file, "config": files.CONFIG_FILE, "digest": tokenizer.digest},
         "special_ids": {
             "pad": tokenizer.pad_id,
             "unk": tokenizer.unk_id,

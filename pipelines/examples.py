@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import documents, original_choices, pairs, segments, sentences
 from pipelines.example_settings import ExampleSettings
 
@@ -24,12 +24,12 @@ class ExampleBuilder:
       counts: what was read and left out, summed over all documents so far (and over copies).
     """
 
-    def __init__(self, settings: ExampleSettings, tokenizer: AlbertTokenizer, *, finished_shards: Collection[int] = ()):
+    def __init__(self, settings: ExampleSettings, tokenizer: Tokenizer, *, finished_shards: Collection[int] = ()):
         self._settings = settings
         self._finished = np.zeros(settings.num_shards, dtype=bool)
         self._finished[list(finished_shards)] = True
         self._tokenizer = tokenizer
-        self._starts_table = np.array(tokenizer.word_start_table(), dtype=bool)
+        self._word_start_rule = sentences.word_start_rule(tokenizer, as_original=settings.original_compatible)
         self.counts: Counter[str] = Counter()
 
     def count_duplicate(self, document: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ class ExampleBuilder:
           digest: `documents.document_digest` of it.
         """
         settings = self._settings
-        tokenized = sentences.tokenize_document(document, self._tokenizer, self._starts_table)
+        tokenized = sentences.tokenize_document(document, self._tokenizer, self._word_start_rule)
         unknown = int(np.count_nonzero(tokenized.ids == self._tokenizer.unk_id))
         self.counts.update(
             documents=1,

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
 from albert_tf.files import is_remote
-from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
+from albert_tf.tokenizer_files import CONFIG_FILE, choose_vocabulary_file, make_tokenizer
 
-MODEL_FILE, CONFIG_FILE = "spiece.model", "tokenizer_config.json"
+MODEL_FILE = AlbertTokenizer.vocabulary_file
 
 _CHUNK_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
@@ -168,32 +170,24 @@ def remove(paths: list[str]) -> None:
         filesystems.FileSystems.delete([path for path in paths if is_remote(path)])
 
 
-def read_tokenizer(path: str) -> AlbertTokenizer:
-    """Tokenizer from a SentencePiece file (prepared as the published English ones) or from a folder with its config.
+def read_tokenizer(path: str) -> Tokenizer:
+    """Tokenizer from a folder with a vocabulary and `tokenizer_config.json`, or from a vocabulary's file alone.
+
+    The vocabulary is a SentencePiece model (`spiece.model` in a folder) or a list of WordPiece's pieces (`vocab.txt`).
+    A file alone is taken with the settings of the published models: lower case.
 
     Raises:
-      ValueError: if the model, its vocabulary or its config is unfit; names the file.
+      ValueError: if the vocabulary or its config is unfit, or the folder holds both kinds; names the file.
       OSError: if a file cannot be read.
     """
-    config = TokenizerConfig()
-    model_path = path
-    if os.path.isdir(path) or (is_remote(path) and path.endswith("/")):
-        model_path, config_path = join(path, MODEL_FILE), join(path, CONFIG_FILE)
-        config = TokenizerConfig.from_json(_decode(read_bytes(config_path), config_path), source=config_path)
-    content = read_bytes(model_path)
-    try:
-        return AlbertTokenizer(content, config=config)
-    except ValueError as error:
-        raise ValueError(f"{model_path}: {error}") from error
+    if not (os.path.isdir(path) or (is_remote(path) and path.endswith("/"))):
+        return make_tokenizer(path, read_bytes(path))
+    config_path = join(path, CONFIG_FILE)
+    config = read_bytes(config_path)
+    vocabulary_path = join(path, choose_vocabulary_file(list_names(path), path))
+    return make_tokenizer(vocabulary_path, read_bytes(vocabulary_path), config_path, config)
 
 
 def join(folder: str, name: str) -> str:
     """Path of `name` in `folder`, with the separator that folders with a scheme use."""
     return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else os.path.join(folder, name)
-
-
-def _decode(content: bytes, path: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: byte {error.start}: not valid UTF-8") from error

@@ -18,7 +18,7 @@ import numpy as np
 
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.data.shards import Shard
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import files, masked_rows
 from pipelines.inspection_figures import Figures
 from pipelines.masked_rows import MaskedRows
@@ -60,7 +60,7 @@ class Inspection:
     bytes: int = 0
     drawing_seconds: float = 0.0
     examples: list[Example] = dataclasses.field(default_factory=list)
-    tokenizer: AlbertTokenizer | None = None
+    tokenizer: Tokenizer | None = None
 
 
 def inspect(data: DataDirectory, *, show: int = 0, advance: Callable[[int], None] = lambda count: None) -> Inspection:

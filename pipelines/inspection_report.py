@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.data.manifest import DataDirectory
-from albert_tf.tokenizer import WORD_BOUNDARY, AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines.inspection import Example, Inspection, has_labels
 from pipelines.inspection_figures import STANDARD_ERRORS, Figure, binomial
 
@@ -162,7 +162,7 @@ def shown_examples(found: Inspection) -> list[ShownExample]:
     return [_shown(example, found.tokenizer, found.data) for example in found.examples]
 
 
-def _shown(example: Example, tokenizer: AlbertTokenizer, data: DataDirectory) -> ShownExample:
+def _shown(example: Example, tokenizer: Tokenizer, data: DataDirectory) -> ShownExample:
     rows = example.rows
     ids, shown_ids = rows.ids[0], rows.shown_ids[0]
     first, real = int(rows.first_lengths[0]), int(rows.real_lengths[0])
@@ -185,15 +185,15 @@ def _hidden_runs(is_masked: np.ndarray) -> Iterator[tuple[int, int]]:
     yield from zip(np.flatnonzero(edges > 0).tolist(), np.flatnonzero(edges < 0).tolist(), strict=True)
 
 
-def _joined(ids: np.ndarray, shown_ids: np.ndarray, begin: int, end: int, tokenizer: AlbertTokenizer) -> str:
+def _joined(ids: np.ndarray, shown_ids: np.ndarray, begin: int, end: int, tokenizer: Tokenizer) -> str:
     """Text of the positions `begin:end` as shown; a mask has the space that stood before what it hides."""
     text = ""
     for label, shown in zip(ids[begin:end].tolist(), shown_ids[begin:end].tolist(), strict=True):
-        piece = tokenizer.id_to_piece(shown)
-        if shown == tokenizer.mask_id and tokenizer.id_to_piece(label).startswith(WORD_BOUNDARY):
-            piece = WORD_BOUNDARY + piece
-        text += piece
-    return printable(text.replace(WORD_BOUNDARY, " ").strip())
+        if shown != tokenizer.mask_id:
+            text += tokenizer.shown_piece(shown)
+        else:
+            text += " " * tokenizer.shown_piece(label).startswith(" ") + tokenizer.id_to_piece(shown)
+    return printable(text.strip())
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from albert_tf.features import SentenceObjective
-from albert_tf.tokenizer import truncate_pair
+from albert_tf.tokenizer_base import truncate_pair
 from pipelines import draws
 from pipelines.segments import Segments
 from pipelines.sentences import TokenizedDocument

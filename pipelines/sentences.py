@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,21 +28,48 @@ class TokenizedDocument:
     empty_sentences: int
 
 
-def tokenize_document(
-    sentences: Sequence[str], tokenizer: AlbertTokenizer, starts_table: np.ndarray
-) -> TokenizedDocument:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordStartRule:
+    """Where words start among the ids of a sentence.
+
+    Attributes:
+      starts: bool [V], ids that start a word whatever stands before.
+      ends: bool [V], ids behind which the `loose` ones start a word too.
+      loose: bool [V].
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    loose: np.ndarray
+
+    def apply(self, ids: np.ndarray) -> np.ndarray:
+        """Where words start: int32 [T] -> bool [T]."""
+        found: np.ndarray = self.starts[ids]
+        found[1:] |= self.ends[ids[:-1]] & self.loose[ids[1:]]
+        return found
+
+
+def word_start_rule(tokenizer: Tokenizer, *, as_original: bool = False) -> WordStartRule:
+    """The tokenizer's rule; with `as_original` the original's, which looks at single pieces and knows English only."""
+    ends, loose = (np.array(table, dtype=bool) for table in tokenizer.word_context_tables())
+    if as_original:
+        ends = np.zeros_like(ends)
+    return WordStartRule(starts=np.array(tokenizer.word_start_table(as_original), dtype=bool), ends=ends, loose=loose)
+
+
+def tokenize_document(sentences: Sequence[str], tokenizer: Tokenizer, rule: WordStartRule) -> TokenizedDocument:
     """The document's sentences in ids.
 
     Args:
       sentences: text, one sentence each.
       tokenizer: gives the ids.
-      starts_table: bool [V], True for ids that start a word (`tokenizer.word_start_table()`).
+      rule: where words start.
     """
     rows = [row for row in tokenizer.encode_batch(sentences) if row]
     ids = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32)
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     sentence_starts = np.cumsum(lengths) - lengths
-    word_starts = starts_table[ids]
+    word_starts = rule.apply(ids)
     word_starts[sentence_starts] = True
     return TokenizedDocument(
         ids=ids,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from albert_tf import features
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import draws, masking, original_choices, records, rows, strangers
 from pipelines.example_settings import ExampleSettings
 from pipelines.pairs import Pairs, flat_ranges, unpack, unpack_headers
@@ -32,7 +32,7 @@ class RecordMaker:
       piece_counts: int64 [V], occurrences of each id in their segments.
     """
 
-    def __init__(self, settings: ExampleSettings, tokenizer: AlbertTokenizer):
+    def __init__(self, settings: ExampleSettings, tokenizer: Tokenizer):
         self._settings = settings
         self._tokenizer = tokenizer
         self._features = settings.features()
@@ -124,7 +124,7 @@ class RecordMaker:
             self.counts["examples_with_stranger"] += int(are_strangers.sum())
         columns: dict[str, records.Column]
         if self._settings.masking == "static":
-            columns = {**self._static_columns(pairs, are_strangers)}
+            columns = dict(self._static_columns(pairs, are_strangers))
         else:
             sizes = pairs.sizes
             columns = {

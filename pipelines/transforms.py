@@ -21,7 +21,7 @@ from apache_beam.io import filesystems
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import documents, examples, files, readers, records, shard_records
 from pipelines.example_settings import ExampleSettings
 
@@ -78,7 +78,7 @@ class BuildExamples(beam.DoFn):
     def __init__(
         self,
         settings: ExampleSettings,
-        tokenizer: AlbertTokenizer,
+        tokenizer: Tokenizer,
         finished_shards: frozenset[int] = frozenset(),
         progress_folder: str | None = None,
     ):
@@ -146,7 +146,7 @@ class WriteShards(beam.DoFn):
     """
 
     def __init__(
-        self, folder: str, settings: ExampleSettings, tokenizer: AlbertTokenizer, progress_folder: str | None = None
+        self, folder: str, settings: ExampleSettings, tokenizer: Tokenizer, progress_folder: str | None = None
     ):
         self._folder = folder
         self._settings = settings
@@ -208,7 +208,7 @@ def build(
     paths: Iterable[str],
     reading: readers.ReaderSettings,
     settings: ExampleSettings,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     folder: str,
     *,
     finished_shards: frozenset[int] = frozenset(),

@@ -25,7 +25,21 @@ TENSORFLOW = {"tensorflow", "tensorflow_text", "keras", "keras_hub"}
 # Modules at the bottom: they know no others of the project but each other.
 BASE = {
     f"albert_tf.{name}"
-    for name in ("config", "features", "files", "json_object", "progress", "randomness", "tokenizer")
+    for name in (
+        "config",
+        "features",
+        "files",
+        "json_object",
+        "progress",
+        "randomness",
+        "scripts",
+        "tokenizer",
+        "tokenizer_base",
+        "tokenizer_files",
+        "word_starts",
+        "wordpiece",
+        "words",
+    )
 }
 
 
@@ -184,7 +198,20 @@ def test_plain_functions_of_the_pipeline_load_neither_tensorflow_nor_beam(name: 
     assert [way for target, way in ways.items() if top(target) in TENSORFLOW | {"apache_beam"}] == []
 
 
-@pytest.mark.parametrize("name", ["config", "features", "tokenizer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config",
+        "features",
+        "scripts",
+        "tokenizer",
+        "tokenizer_base",
+        "tokenizer_files",
+        "word_starts",
+        "wordpiece",
+        "words",
+    ],
+)
 def test_config_tokenizer_and_features_load_no_tensorflow_and_open_no_files(name: str) -> None:
     module = f"albert_tf.{name}"
     assert [way for target, way in loaded_at_once(module).items() if top(target) in TENSORFLOW] == []

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig, is_word_start, normalize_text, truncate_pair
+from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig, normalize_text
+from albert_tf.tokenizer_base import truncate_pair
 
 TEXT = "the cat sat on a mat while 2010, 300, dogs ran past (very) old walls - again and again. zebra's"
 WORDS = TEXT.split(" ")
@@ -87,41 +88,6 @@ def test_digit_comma_table_replaces_what_the_rule_cuts(english: AlbertTokenizer)
     assert expanded == english.encode(text)
     assert piece in whole.encode(text)
     assert whole.digit_comma_table() == {}
-
-
-def test_word_starts_of_the_published_vocabulary(english: AlbertTokenizer) -> None:
-    pieces = english.tokenize("Unfathomable kleptomania, isn't it: 3000km of \u4e2d\u6587!")
-    starts = english.word_starts(english.encode("Unfathomable kleptomania, isn't it: 3000km of \u4e2d\u6587!"))
-    assert len(pieces) == len(starts)
-    for piece, start in zip(pieces, starts, strict=True):
-        inside_word = piece.isascii() and piece.isalpha()
-        assert start == (not inside_word), piece
-    assert 0 < sum(starts) < len(starts)
-    assert all(english.word_starts(sorted(english.special_ids)))
-    assert english.word_start_table()[:5] == [True] * 5
-
-
-@pytest.mark.parametrize(
-    ("piece", "expected"),
-    [
-        ("\u2581dog", True),
-        ("dog", False),
-        ("Dog", False),
-        ("'", True),
-        ("'s", True),
-        ("<s>", True),
-        (",", True),
-        (".com", False),
-        ("7", True),
-        ("a7", True),
-        ("\u4e2d", True),
-        ("\u20ac", True),
-        ("\u00e9t", True),
-        ("[SEP]", True),
-    ],
-)
-def test_word_start_rule(piece: str, expected: bool) -> None:
-    assert is_word_start(piece) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 
 from albert_tf.data.manifest import DATASET_FILE, DataDirectory, read_data_directory
 from albert_tf.model_directory import load_tokenizer
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.training.settings import PretrainingSettings
 
 
@@ -17,7 +17,7 @@ class Inputs:
 
     data: DataDirectory
     held_out: DataDirectory | None
-    tokenizer: AlbertTokenizer
+    tokenizer: Tokenizer
 
 
 def read_inputs(settings: PretrainingSettings) -> Inputs:

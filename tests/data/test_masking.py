@@ -51,8 +51,8 @@ def _make(
     labels: np.ndarray | None = None,
 ):
     function = tf.function(
-        lambda *args: masking.make_batch(
-            *args[:3], pair_labels=labels, seed=seed, epochs=args[3], examples=args[4], settings=settings
+        lambda tokens, starts, lengths, epochs, examples: masking.make_batch(
+            tokens, starts, lengths, labels, seed=seed, epochs=epochs, examples=examples, settings=settings
         )
     )
     made = function(*map(tf.constant, (*rows, epochs.astype(np.int64), examples.astype(np.int64))))

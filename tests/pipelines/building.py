@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from pipelines import data_directory
 from pipelines.example_settings import ExampleSettings
 from pipelines.readers import ReaderSettings
@@ -57,7 +57,7 @@ def run_and_kill_after_first_shard(*arguments: str) -> subprocess.CompletedProce
 def build(
     output: Path,
     inputs: Sequence[Path | str],
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     *,
     reading: ReaderSettings | None = None,
     num_workers: int = 1,

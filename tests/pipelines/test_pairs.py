@@ -36,7 +36,7 @@ def test_items_hold_everything_and_sort_by_key() -> None:
     read = pairs.unpack(items)
     for name in ("ids", "word_starts", "lengths", "keys", "documents", "wanted"):
         np.testing.assert_array_equal(getattr(read, name), getattr(made, name), err_msg=name)
-    assert (read.ids.dtype, read.word_starts.dtype, read.lengths.dtype) == (np.int32, bool, np.int64)
+    assert [str(array.dtype) for array in (read.ids, read.word_starts, read.lengths)] == ["int32", "bool", "int64"]
     order = sorted(range(53), key=lambda row: items[row])
     assert order == np.argsort(made.keys).tolist()
     headers = pairs.unpack_headers(items)

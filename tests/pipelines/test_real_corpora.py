@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from albert_tf import features
-from albert_tf.tokenizer import AlbertTokenizer, is_word_start
+from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.word_starts import is_word_start
 from pipelines.readers import read_documents
 from tests.pipelines import building
 

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines.segments import Segments, cut_document
-from pipelines.sentences import TokenizedDocument, tokenize_document
+from pipelines.sentences import TokenizedDocument, tokenize_document, word_start_rule
 from tests.pipelines.conftest import make_documents
 
 
@@ -46,9 +46,8 @@ def cut(
 
 
 def test_tokenized_document_holds_the_sentences_ids(tokenizer: AlbertTokenizer) -> None:
-    table = np.array(tokenizer.word_start_table())
     sentences = [*make_documents(1, seed=8)[0], "\u0301", "An in."]
-    document = tokenize_document(sentences, tokenizer, table)
+    document = tokenize_document(sentences, tokenizer, word_start_rule(tokenizer))
     expected = [i for sentence in sentences for i in tokenizer.encode(sentence)]
     assert document.ids.tolist() == expected
     assert document.ids.dtype == np.int32
