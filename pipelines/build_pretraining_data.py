@@ -113,7 +113,7 @@ def _report(output: str, log: dict[str, Any]) -> None:
     if log["bad_input"]:
         first = log["bad_input"][0]
         logging.warning(
-            "%d documents left out as bad input, the first: %s, byte %d, %s; all are in build.log.json",
+            "%d documents left out as bad input, the first: %s, line %d, byte %d, %s; all are in build.log.json",
             len(log["bad_input"]),
             *first.values(),
         )

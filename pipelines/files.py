@@ -12,11 +12,9 @@ from typing import IO, NamedTuple
 
 from albert_tf.files import is_remote
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+from pipelines import blocks, decompression, readers
 
 MODEL_FILE, CONFIG_FILE = "spiece.model", "tokenizer_config.json"
-
-_CHUNK_BYTES = 1 << 20
-_COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
 
 
 class InputFile(NamedTuple):
@@ -107,26 +105,32 @@ def _remote_matches(pattern: str) -> dict[str, InputFile]:
     }
 
 
-def open_to_read(path: str) -> IO[bytes]:
-    """The file as bytes, decompressed as its name's ending says (.gz, .bz2, .zst)."""
-    if not is_remote(path) and not path.endswith(_COMPRESSED):
-        return open(path, "rb")
-    load_beam()
-    from apache_beam.io import filesystems
-
-    return filesystems.FileSystems.open(path)
-
-
 def read_lines(path: str) -> Iterator[bytes]:
-    """Lines of the file with their ends."""
+    """Lines of the file with their ends, decompressed as its name's ending says (.gz, .bz2, .zst).
+
+    Raises:
+      InputError: if compressed data is damaged or cut off, or a line is longer than `blocks.LONGEST_DOCUMENT`.
+      OSError: if the file cannot be read.
+    """
+    begun: list[bytes] = []  # of a line that goes on in the next chunk
+    length = line_number = 0
     with open_to_read(path) as stream:
-        rest = b""
-        while chunk := stream.read(_CHUNK_BYTES):  # Beam's decompressing files are no iterators of lines
-            *lines, rest = (rest + chunk).split(b"\n")
+        for chunk in decompression.read_chunks(stream, path):
+            *lines, rest = chunk.split(b"\n")
             for line in lines:
-                yield line + b"\n"
-        if rest:
-            yield rest
+                yield b"".join((*begun, line, b"\n"))
+                begun, length = [], 0
+            line_number += len(lines)
+            if rest:
+                begun.append(rest)
+                length += len(rest)
+            if length > blocks.LONGEST_DOCUMENT:
+                raise readers.InputError(
+                    f"{path}: line {line_number + 1} is longer than {blocks.LONGEST_DOCUMENT >> 20} MB; text with line "
+                    "ends is expected"
+                )
+    if begun:
+        yield b"".join(begun)
 
 
 def read_bytes(path: str) -> bytes:
@@ -135,14 +139,18 @@ def read_bytes(path: str) -> bytes:
     Raises:
       OSError: if it cannot be read.
     """
+    with open_to_read(path) as stream:
+        return stream.read()
+
+
+def open_to_read(path: str) -> IO[bytes]:
+    """The file as it is on disk, compressed or not."""
     if not is_remote(path):
-        with open(path, "rb") as stream:
-            return stream.read()
+        return open(path, "rb")
     load_beam()
     from apache_beam.io import filesystem, filesystems
 
-    with filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED) as stream:
-        return stream.read()
+    return filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED)
 
 
 def list_names(folder: str) -> list[str]:

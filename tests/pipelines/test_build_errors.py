@@ -110,7 +110,7 @@ def test_faults_found_before_any_work(folder: Path, arguments: list[str], code: 
     [
         (["--input=empty.txt"], "empty.txt: no text; one sentence a line is expected"),
         (["--input=words.txt"], "words.txt: no document of two words or more"),
-        (["--input=good.txt,bad.txt"], "bad.txt: byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"),
+        (["--input=good.txt,bad.txt"], "bad.txt: line 3, byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"),
         (["--runner=NoSuchRunner"], "Unexpected pipeline runner: NoSuchRunner"),
     ],
 )
@@ -120,7 +120,7 @@ def test_faults_found_while_working(folder: Path, arguments: list[str], message:
 
 @pytest.mark.slow
 def test_a_fault_in_a_worker_process_reads_the_same(folder: Path) -> None:
-    message = f"{folder}/bad.txt: byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"
+    message = f"{folder}/bad.txt: line 3, byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"
     check_refused(folder, ["--input=good.txt,bad.txt", "--num_workers=2"], 1, message)
 
 

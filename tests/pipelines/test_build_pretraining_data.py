@@ -274,7 +274,7 @@ def test_documents_with_bad_input_are_left_out_on_demand(tmp_path: Path, tokeniz
     expected = building.build(
         tmp_path / "one", [write_corpus(tmp_path / "c.txt", [*DOCUMENTS[:30], ["an bel"], DOCUMENTS[31]])], tokenizer
     )
-    with pytest.raises(ValueError, match=r"bad\.txt: byte 10: not valid UTF-8"):
+    with pytest.raises(ValueError, match=r"bad\.txt: line 3, byte 10: not valid UTF-8"):
         building.build(tmp_path / "two", [good, bad], tokenizer)
     assert not (tmp_path / "two").exists()
     reading = ReaderSettings(on_bad_input="skip")
