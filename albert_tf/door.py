@@ -52,6 +52,7 @@ __all__ = [
     "UserError",
     "attribute_help",
     "check_directory",
+    "checking_flags",
     "group",
     "is_remote",
     "print_table",
@@ -88,6 +89,15 @@ class UserError(Exception):
 
 class UsageError(UserError):
     """Flags that do not go together, in one line. Exit code 2."""
+
+
+@contextlib.contextmanager
+def checking_flags() -> Iterator[None]:
+    """Turns a ValueError of the block, which makes settings from flags, into a `UsageError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -107,12 +107,10 @@ def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
             return AlbertConfig.from_json(stream.read(), source=values.config)
     if values.model_size is None and not shape:
         raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
-    try:
+    with door.checking_flags():
         if values.model_size is not None:
             return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
         return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
@@ -122,10 +120,8 @@ def make_settings(values: Any, shape: AlbertConfig) -> settings_module.Pretraini
       door.UsageError: for a value out of range.
     """
     names = [field.name for field in dataclasses.fields(settings_module.PretrainingSettings) if field.name != "config"]
-    try:
+    with door.checking_flags():
         return settings_module.PretrainingSettings(config=shape, **{name: getattr(values, name) for name in names})
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def claim_output(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:

@@ -63,13 +63,15 @@ with door.group("Workers"):
 def main() -> None:
     from pipelines import data_directory, files
 
-    settings = _settings()
+    settings, reading = _settings(), reading_flags.settings()
+    tokenizer = files.read_tokenizer(TOKENIZER.value)
+    reading_flags.warn(files.find_files(INPUT.value), reading)
     log = data_directory.build_data_directory(
         INPUT.value,
-        files.read_tokenizer(TOKENIZER.value),
+        tokenizer,
         OUTPUT_DIR.value,
         settings,
-        reading=reading_flags.settings(),
+        reading=reading,
         runner=RUNNER.value,
         num_workers=NUM_WORKERS.value,
         beam_options=BEAM_OPTIONS.value,
@@ -92,7 +94,7 @@ def _settings() -> Any:
         raise door.UsageError(f"beam_option {BEAM_OPTIONS.value[0]} is for another --runner; the local one has none")
     if NUM_WORKERS.value > 1 and RUNNER.value != running.LOCAL_RUNNER:
         raise door.UsageError(f"num_workers is for --runner=local, got runner {RUNNER.value}; use --beam_option")
-    try:
+    with door.checking_flags():
         return examples.ExampleSettings(
             max_seq_length=MAX_SEQ_LENGTH.value,
             masking=MASKING.value,
@@ -104,8 +106,6 @@ def _settings() -> Any:
             max_ngram=MAX_NGRAM.value,
             dupe_factor=DUPE_FACTOR.value,
         )
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def _report(output: str, log: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def main() -> None:
     from pipelines import files, normalizer, readers, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
-    try:
+    with door.checking_flags():
         settings = vocabulary.VocabularySettings(
             vocab_size=VOCAB_SIZE.value,
             character_coverage=CHARACTER_COVERAGE.value,
@@ -70,8 +70,6 @@ def main() -> None:
             sample_megabytes=SAMPLE_MEGABYTES.value,
             num_threads=NUM_THREADS.value,
         )
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
     config = TokenizerConfig(
         lower_case=LOWER_CASE.value, strip_accents=STRIP_ACCENTS.value, split_digit_comma=SPLIT_DIGIT_COMMA.value
     )
@@ -82,6 +80,7 @@ def main() -> None:
     # Checked before the work, filled after it: training answers no signal, so nothing unfinished must lie about.
     advice = "name another folder, or pass --overwrite to replace it"
     door.check_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice)
+    reading_flags.warn(inputs, reading)
     lines = _read(inputs, reading, faults.append, f"training {settings.vocab_size} pieces")
     try:
         trained, counts = vocabulary.train_vocabulary(lines, settings, config, verbose=verbose)

@@ -161,6 +161,7 @@ def test_documents_with_a_fault_are_left_out(
         ({"input_format": "xml"}, "input_format must be one of auto, sentences, paragraphs, files, jsonl, got 'xml'"),
         ({"on_bad_input": "warn"}, "on_bad_input must be one of fail, skip, got 'warn'"),
         ({"language": "e1"}, "language must be a code such as en or zh, got 'e1'"),
+        ({"language": "english"}, "language must be a code such as en or zh, got 'english'"),
         ({"language": ""}, "language must be a code"),
         ({"text_key": ""}, "text_key must not be empty"),
     ],
