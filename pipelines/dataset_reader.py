@@ -7,12 +7,10 @@ names the faults of all of them.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf import features
-from albert_tf.files import is_remote
+from albert_tf import features, folder_kinds
 from albert_tf.json_object import parse_object
 from pipelines import dataset, files
 
@@ -87,11 +85,7 @@ def read_dataset(path: str) -> Dataset:
       ValueError: naming the key, for anything that is not as it must be.
     """
     source = files.join(path, dataset.DATASET_FILE)
-    if not is_remote(path):
-        if not os.path.isdir(path):
-            raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
-        if not os.path.exists(source):
-            raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
+    folder_kinds.check(path, dataset.DATASET_FILE, folder_kinds.DATA)
     values = parse_object(files.read_bytes(source), source=source)
     expected = {"format": "albert_tf pretraining data", "contract_version": features.RECORD_CONTRACT_VERSION}
     for key, value in expected.items():

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
+from albert_tf import folder_kinds
 from albert_tf.files import is_remote
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from pipelines import blocks, decompression, readers
@@ -185,6 +186,8 @@ def read_tokenizer(path: str) -> AlbertTokenizer:
     """
     config = TokenizerConfig()
     model_path = path
+    if not os.path.isfile(path):
+        folder_kinds.check(path, CONFIG_FILE, f"{folder_kinds.TOKENIZER}, or a SentencePiece file")
     if os.path.isdir(path) or (is_remote(path) and path.endswith("/")):
         model_path, config_path = join(path, MODEL_FILE), join(path, CONFIG_FILE)
         config = TokenizerConfig.from_json(_decode(read_bytes(config_path), config_path), source=config_path)

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from albert_tf import features
+from albert_tf import features, folder_kinds
 from albert_tf.files import check_regular, is_remote
 from albert_tf.json_object import parse_object
 
@@ -101,8 +101,7 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
     source = os.path.join(path, DATASET_FILE)
     if not _exists(path):
         raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
-    if not is_remote(path) and not os.path.exists(source):
-        raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
+    folder_kinds.check(path, DATASET_FILE, folder_kinds.DATA)
     content = _read(source)
     values = parse_object(content, source=source)
     if values.get("format") != _FORMAT:
