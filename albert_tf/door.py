@@ -43,7 +43,7 @@ from typing import Any, NoReturn
 from absl import flags, logging
 
 from albert_tf.files import check_directory, is_remote, whole_directory, whole_file, without_marks, write_whole
-from albert_tf.progress import Progress, print_table, progress
+from albert_tf.progress import Progress, counted, print_table, progress
 from albert_tf.startup import quieten_tensorflow
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "attribute_help",
     "check_directory",
     "checking_flags",
+    "counted",
     "group",
     "is_remote",
     "print_table",

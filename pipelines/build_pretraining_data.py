@@ -113,8 +113,8 @@ def _report(output: str, log: dict[str, Any]) -> None:
     if log["bad_input"]:
         first = log["bad_input"][0]
         logging.warning(
-            "%d documents left out as bad input, the first: %s, line %d, byte %d, %s; all are in build.log.json",
-            len(log["bad_input"]),
+            "left out %s as bad input, the first: %s, line %d, byte %d, %s; all are in build.log.json",
+            door.counted(len(log["bad_input"]), "document"),
             *first.values(),
         )
     rows = [(name.replace("_", " "), value) for name, value in counts.items() if isinstance(value, int)]
@@ -122,7 +122,7 @@ def _report(output: str, log: dict[str, Any]) -> None:
         (f"tokens dropped: {reason.replace('_', ' ')}", value) for reason, value in counts["tokens_dropped"].items()
     ]
     rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
-    door.print_table(output, ("what", "count"), rows)
+    door.print_table(output, ("what", "count"), [row for row in rows if row[1]])
     share = counts["tokens_out"] / max(1, counts["tokens_in"])
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
     folder = shlex.quote(output)

@@ -121,7 +121,9 @@ def _complete(
     work = json.loads(files.read_bytes(files.join(folder, transforms.COUNTS_FILE)))
     counts = {**work["counts"], "bad_input": len(work["bad_input"])}
     if not counts.get("documents"):
-        faults = f" ({counts['bad_input']} documents were left out as bad input)" if counts["bad_input"] else ""
+        faults = (
+            f" ({door.counted(counts['bad_input'], 'document')} left out as bad input)" if counts["bad_input"] else ""
+        )
         raise ValueError(f"{source}: no text; one sentence a line is expected{faults}")
     if not counts.get("examples"):
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")

@@ -94,11 +94,16 @@ def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> 
     old, new = _flatten({k: v for k, v in found.items() if k not in _RESULTS}), _flatten(settings)
     for name in [*new, *old]:
         if old.get(name) != new.get(name):
+            there, here = (_shortened(name, values.get(name)) for values in (old, new))
             raise ValueError(
-                f"{source}: made with {name} = {old.get(name)!r}, asked for {new.get(name)!r}; "
-                "name another output_dir or remove this one"
+                f"{source}: made with {name} = {there}, asked for {here}; name another output_dir or remove this one"
             )
     return found
+
+
+def _shortened(name: str, value: Any) -> str:
+    """A setting's value for messages: of a digest, the first digits."""
+    return repr(value[:12] if name.endswith("digest") and isinstance(value, str) else value)
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -95,7 +95,7 @@ def main() -> None:
     for fault in faults[:_FAULTS_SHOWN]:
         logging.warning("left out a document: %s, line %d, byte %d, %s", *fault)
     if len(faults) > _FAULTS_SHOWN:
-        logging.warning("left out %d documents more", len(faults) - _FAULTS_SHOWN)
+        logging.warning("left out %s more", door.counted(len(faults) - _FAULTS_SHOWN, "document"))
     rows = [("pieces", trained.vocab_size), *sorted(counts.items(), key=lambda item: item[0].startswith("dropped"))]
     door.print_table(OUTPUT_DIR.value, ("what", "count"), rows)
     logging.info("trained in %.1f s", time.monotonic() - began)
@@ -117,8 +117,7 @@ def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]
             lines = files.read_lines(file.path)
             yield from readers.read_sentences(_watched(lines, file.size, bar), file.path, reading, note=note)
     if shown:
-        count = f"{len(inputs)} files" if len(inputs) > 1 else "the file"
-        logging.info("read %s; %s, which shows no progress", count, next_step)
+        logging.info("read %s; %s, which shows no progress", door.counted(len(inputs), "file"), next_step)
 
 
 def _watched(lines: Iterator[bytes], size: int, bar: Any) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ by their random key. Nothing in the bytes depends on files, workers, runner or o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import apache_beam as beam
 import numpy as np
@@ -22,6 +23,7 @@ from apache_beam.io import filesystems
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
+from albert_tf.files import naming
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines import documents, examples, files, readers, records
 
@@ -154,7 +156,7 @@ class WriteShards(beam.DoFn):
         began = time.time()
         digest, size = hashlib.sha256(), 0
         temporary = files.join(self._folder, f".{name}.{uuid.uuid4().hex}")
-        with filesystems.FileSystems.create(temporary, compression_type="uncompressed") as stream:
+        with self._create(temporary, name) as stream:
             for framed in records.frame_records(item[8:] for item in items):
                 stream.write(framed)
                 digest.update(framed)
@@ -177,14 +179,21 @@ class WriteShards(beam.DoFn):
         faults = sorted((fault for work in works for fault in work["bad_input"]), key=lambda f: (f["file"], f["byte"]))
         found = {"counts": counts, "processes": processes, "bad_input": faults}
         self._write(COUNTS_FILE, json.dumps(found).encode())
-        with filesystems.FileSystems.create(
-            files.join(self._folder, PIECE_COUNTS_FILE), compression_type="uncompressed"
-        ) as stream:
+        with self._create(files.join(self._folder, PIECE_COUNTS_FILE), PIECE_COUNTS_FILE) as stream:
             np.save(stream, pieces)
 
     def _write(self, name: str, content: bytes) -> None:
-        with filesystems.FileSystems.create(files.join(self._folder, name), compression_type="uncompressed") as stream:
+        with self._create(files.join(self._folder, name), name) as stream:
             stream.write(content)
+
+    @contextlib.contextmanager
+    def _create(self, path: str, name: str) -> Iterator[IO[bytes]]:
+        """A file at `path`; where it cannot be written, the error names it `name`."""
+        with (
+            naming(files.join(self._folder, name)),
+            filesystems.FileSystems.create(path, compression_type="uncompressed") as stream,
+        ):
+            yield stream
 
 
 def build(

@@ -19,6 +19,7 @@ from albert_tf.files import check_regular, is_remote
 from albert_tf.json_object import parse_object
 
 DATASET_FILE = "dataset.json"
+DIGITS_SHOWN = 12  # of a digest, in messages
 _FORMAT = "albert_tf pretraining data"
 _TFRECORD_HEADER, _TFRECORD_FOOTER = 12, 4  # bytes: length and its checksum; checksum of the payload
 
@@ -87,6 +88,7 @@ class DataDirectory:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 source = os.path.join(other.path, DATASET_FILE)
+                mine, theirs = str(mine)[:DIGITS_SHOWN], str(theirs)[:DIGITS_SHOWN]
                 raise ValueError(f"{source}: {name} must be that of {self.path}, {mine}, got {theirs}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -120,6 +121,23 @@ def test_faults_found_before_any_work(folder: Path, arguments: list[str], code: 
 )
 def test_faults_found_while_working(folder: Path, arguments: list[str], message: str) -> None:
     check_refused(folder, arguments, 1, message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_cannot_be_written_is_named(folder: Path, workers: int) -> None:
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, 3_000))  # noqa: E731
+    arguments = ["--input=good.txt", "--tokenizer=tokenizer", "--output_dir=out", f"--num_workers={workers}"]
+    done = subprocess.run(
+        building.command(*arguments, "--num_shards=1"), capture_output=True, text=True, timeout=300, cwd=folder,
+        env=building.environment(), preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "pipelines.build_pretraining_data: error: out.building/pretrain-00000-of-00001.tfrecord: File too large"
+    )
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.slow

@@ -344,7 +344,7 @@ def test_finished_shards_are_kept_when_a_run_is_killed(
 
     done = building.run(*arguments)
     assert done.returncode == 0, done.stderr
-    assert "1 shards were finished by an earlier run and are kept" in done.stderr
+    assert "kept 1 finished shard of an earlier run" in done.stderr
     assert building.content(output) == building.content(baseline)
     shard = output / shard.name
     assert (shard.stat().st_ino, shard.stat().st_mtime_ns) == before
