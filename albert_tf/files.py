@@ -151,12 +151,13 @@ def check_directory(path: str | os.PathLike[str], *, replace: bool = False, advi
         if os.path.exists(target) and not os.path.isdir(target):
             raise NotADirectoryError(20, "is a file, a folder was expected", target)
         occupied = os.path.isdir(target) and bool(os.listdir(target))
-        parent = os.path.dirname(target)
-        _make_folders(parent)
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied", target)
+        _make_folders(os.path.dirname(target))
     if occupied and not replace:
         raise ValueError(f"{os.fspath(path)} has content already; {advice}")
+    if not is_remote(target):
+        probe = f"{target}.{_mark()}"
+        os.mkdir(probe)  # permissions alone do not tell: the file system may be read-only
+        os.rmdir(probe)
 
 
 @contextlib.contextmanager

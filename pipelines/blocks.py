@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-# A longer document is a wrong format or no text, and would not fit into memory in all the forms that it takes later.
-LONGEST_DOCUMENT = 1 << 28  # bytes
+# A longer document is a wrong format or no text, and would not fit into memory in all the forms that it takes: some
+# fifty bytes for each of its own.
+LONGEST_DOCUMENT = 1 << 27  # bytes
 
 
 class Block(NamedTuple):

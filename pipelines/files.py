@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
 from albert_tf import folder_kinds
-from albert_tf.files import is_remote
+from albert_tf.files import is_remote, naming
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from pipelines import blocks, decompression, readers
 
@@ -72,7 +72,8 @@ def _local_matches(pattern: str) -> dict[str, InputFile]:
     if paths and not files:
         if os.path.isdir(paths[0]):
             raise ValueError(f"{pattern}: matches folders only; name the files in them, as in 'texts/*.txt'")
-        raise ValueError(f"{pattern}: is no regular file")
+        kind = "a link to a file that is not there" if os.path.islink(paths[0]) else "no regular file"
+        raise ValueError(f"{pattern}: is {kind}")
     return files
 
 
@@ -115,7 +116,7 @@ def read_lines(path: str) -> Iterator[bytes]:
     """
     begun: list[bytes] = []  # of a line that goes on in the next chunk
     length = line_number = 0
-    with open_to_read(path) as stream:
+    with naming(path), open_to_read(path) as stream:
         for chunk in decompression.read_chunks(stream, path):
             *lines, rest = chunk.split(b"\n")
             for line in lines:

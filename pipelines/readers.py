@@ -30,6 +30,9 @@ _TOO_LONG = f"a document of more than {blocks.LONGEST_DOCUMENT >> 20} MB"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z0-9]+)*", re.IGNORECASE)
 _KEYS_SHOWN = 5
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_JSON_NAMES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a truth value"}
+_JSON_NAMES[type(None)] = "null"
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
 
@@ -189,8 +192,9 @@ def _decode(content: bytes, offset: int) -> str:
         text = content[mark:].decode("utf-8")
     except UnicodeDecodeError as error:
         at = mark + error.start
+        kind = ", UTF-16 by its first bytes" if offset == 0 and content.startswith(_UTF_16_MARKS) else ""
         raise _FaultError(
-            offset + at, f"not valid UTF-8 (0x{content[at]:02x}: {error.reason})", "convert the file to UTF-8"
+            offset + at, f"not valid UTF-8 (0x{content[at]:02x}: {error.reason}){kind}", "convert the file to UTF-8"
         ) from None
     if "\0" in text:
         raise _FaultError(
@@ -223,7 +227,7 @@ def _json_text(line: str, offset: int, key: str) -> str:
     except RecursionError:
         raise _FaultError(offset, "JSON nested too deep", advice) from None
     if not isinstance(value, dict):
-        raise _FaultError(offset, f"holds a JSON {type(value).__name__}, not an object", advice)
+        raise _FaultError(offset, f"holds {_JSON_NAMES[type(value)]}, no object", advice)
     text = value.get(key)
     if not isinstance(text, str):
         found = f"{key!r} holds no text" if key in value else f"the object has no key {key!r}{_listed(value)}"

@@ -119,8 +119,8 @@ def test_faults_of_text_are_named_by_file_and_byte(form: str, content: bytes, po
     [
         (b'{"text": "a"', 12 + 6, "not valid JSON: Expecting ',' delimiter"),
         ('{"é": 1, x}'.encode(), 6 + 10, "not valid JSON"),
-        (b"[1, 2]", 6, "holds a JSON list, not an object"),
-        (b"7", 6, "holds a JSON int, not an object"),
+        (b"[1, 2]", 6, "holds an array, no object"),
+        (b"7", 6, "holds a number, no object"),
         (b'{"body": "a"}', 6, "the object has no key 'text'"),
         (b'{"text": ["a"]}', 6, "'text' holds no text"),
         (b'{"text": null}', 6, "'text' holds no text"),

@@ -98,6 +98,13 @@ def test_tokenizer_of_another_run(tmp_path: pathlib.Path, data_dir: pathlib.Path
     assert not (tmp_path / "run").exists()
 
 
+def test_cut_description_of_the_data(tmp_path: pathlib.Path, data_dir: pathlib.Path) -> None:
+    content = (data_dir / "dataset.json").read_text()
+    (data_dir / "dataset.json").write_text(content[: len(content) // 2])
+    _assert_refused(_door(tmp_path), 1, f"{data_dir}/dataset.json:", ": not valid JSON: ")
+    assert not (tmp_path / "run").exists()
+
+
 def test_cut_shard(tmp_path: pathlib.Path, data_dir: pathlib.Path) -> None:
     shard = data_dir / "pretrain-00001-of-00003.tfrecord"
     shard.write_bytes(shard.read_bytes()[:200])
