@@ -53,8 +53,8 @@ class AlbertConfig(JsonConfig):
       initializer_range: standard deviation of the truncated normal that weights start from.
       parameter_sharing: what layers of one group share (section 3.1, Table 4): "all", "attention", "ffn" (only that
         sublayer with its LayerNorm), or "none".
-      embedding_projection: whether an E x H projection follows the embeddings. None means `E != H`, as in the
-        original; the field holds a bool once the config is made.
+      embedding_projection: whether a matrix from width E to width H follows the embeddings. If it is not named, only
+        where the two differ, as in the original.
     """
 
     vocab_size: int = 30000

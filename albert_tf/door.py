@@ -43,7 +43,7 @@ from typing import Any, NoReturn
 from absl import flags, logging
 
 from albert_tf.files import check_directory, is_remote, whole_directory, whole_file, without_marks, write_whole
-from albert_tf.progress import Progress, print_table, progress
+from albert_tf.progress import Progress, counted, print_table, progress
 from albert_tf.startup import quieten_tensorflow
 
 __all__ = [
@@ -52,6 +52,8 @@ __all__ = [
     "UserError",
     "attribute_help",
     "check_directory",
+    "checking_flags",
+    "counted",
     "group",
     "is_remote",
     "print_table",
@@ -88,6 +90,15 @@ class UserError(Exception):
 
 class UsageError(UserError):
     """Flags that do not go together, in one line. Exit code 2."""
+
+
+@contextlib.contextmanager
+def checking_flags() -> Iterator[None]:
+    """Turns a ValueError of the block, which makes settings from flags, into a `UsageError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from absl import logging
+
 _MARK = re.compile(r"\.partial-\d+-[0-9a-f]{8}")
 
 
@@ -31,7 +33,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
       OSError: if the file cannot be written. The old file, if any, is then still there.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with whole_file(path) as temporary:
+    with whole_file(path) as temporary, naming(path):
         if is_remote(temporary):
             with _gfile().GFile(temporary, "wb") as stream:
                 stream.write(data)
@@ -50,6 +52,52 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     """
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise OSError(22, "is no regular file", os.fspath(path))
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Gives an OSError of the block the name `path` where it has none, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+@contextlib.contextmanager
+def lock_directory(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keeps other runs out of a local folder until the block or this process ends.
+
+    The folder is made, and removed again if nothing was put into it. Where the file system has no locks, as remote ones
+    have none, nothing is kept out.
+
+    Raises:
+      ValueError: if another run has the folder.
+      OSError: if it cannot be made.
+    """
+    folder = os.fspath(path)
+    if is_remote(folder):
+        yield
+        return
+    import fcntl
+
+    is_new = not os.path.exists(folder)
+    _make_folders(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run works there; wait for it, or name another output_dir") from None
+        except OSError as error:
+            logging.info("%s: cannot be locked (%s); see that no other run works there", folder, error.strerror)
+        yield
+    finally:
+        os.close(handle)
+        if is_new:
+            with contextlib.suppress(OSError):  # it has content, or is gone
+                os.rmdir(folder)
 
 
 @contextlib.contextmanager
@@ -103,12 +151,13 @@ def check_directory(path: str | os.PathLike[str], *, replace: bool = False, advi
         if os.path.exists(target) and not os.path.isdir(target):
             raise NotADirectoryError(20, "is a file, a folder was expected", target)
         occupied = os.path.isdir(target) and bool(os.listdir(target))
-        parent = os.path.dirname(target)
-        _make_folders(parent)
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied", target)
+        _make_folders(os.path.dirname(target))
     if occupied and not replace:
         raise ValueError(f"{os.fspath(path)} has content already; {advice}")
+    if not is_remote(target):
+        probe = f"{target}.{_mark()}"
+        os.mkdir(probe)  # permissions alone do not tell: the file system may be read-only
+        os.rmdir(probe)
 
 
 @contextlib.contextmanager

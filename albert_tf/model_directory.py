@@ -18,6 +18,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from albert_tf import folder_kinds
 from albert_tf.config import AlbertConfig
 from albert_tf.files import check_regular, is_remote, whole_directory
 from albert_tf.json_object import parse_object
@@ -109,6 +110,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
       ValueError: if a file is damaged, has not as many pieces as an `albert_config.json` beside it says, or there are
         vocabularies of both kinds.
     """
+    folder_kinds.check(path, TOKENIZER_CONFIG_FILE, folder_kinds.TOKENIZER)
     config_path = os.path.join(path, TOKENIZER_CONFIG_FILE)
     config = _read(config_path)
     names = [name for name in VOCABULARY_FILES if _exists(os.path.join(path, name))]
@@ -131,15 +133,9 @@ def read_config(path: str | os.PathLike[str]) -> AlbertConfig:
       FileNotFoundError: if the folder or its `albert_config.json` is missing.
       ValueError: if the file is no valid configuration.
     """
+    folder_kinds.check(path, CONFIG_FILE, folder_kinds.MODEL)
     config_path = os.path.join(path, CONFIG_FILE)
-    try:
-        content = _read(config_path)
-    except FileNotFoundError as error:
-        inside = os.path.join(path, "model")  # of the folder of a run
-        if not is_remote(inside) and os.path.isfile(os.path.join(inside, CONFIG_FILE)):
-            raise FileNotFoundError(2, f"No such file or directory; did you mean {inside}?", config_path) from error
-        raise
-    return AlbertConfig.from_json(content, source=config_path)
+    return AlbertConfig.from_json(_read(config_path), source=config_path)
 
 
 def read_training(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ output_dir/tensorboard.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shlex
@@ -26,6 +27,7 @@ from absl import flags, logging
 from albert_tf import config, door, startup
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
+from albert_tf.files import lock_directory
 from albert_tf.model_directory import read_training
 from albert_tf.training import report
 from albert_tf.training import settings as settings_module
@@ -59,7 +61,12 @@ with door.group("Shape of the model"):
 with door.group("Training"):
     flags.DEFINE_integer("num_train_steps", None, "Steps of the whole run.")
     flags.DEFINE_integer("num_warmup_steps", 0, "Steps over which the learning rate rises.")
-    flags.DEFINE_float("learning_rate", None, "Learning rate that the warm-up aims at; the paper: 0.00176 for 4,096.")
+    flags.DEFINE_float(
+        "learning_rate",
+        None,
+        "Learning rate that the warm-up aims at. The paper's is 0.00176 for batches of 4,096; small models and batches "
+        "take 5e-4 to 6e-3.",
+    )
     flags.DEFINE_integer("train_batch_size", 32, "Examples of a step, over all devices.")
     flags.DEFINE_enum("optimizer", "lamb", settings_module.OPTIMIZERS, "Optimizer.")
     flags.DEFINE_float("weight_decay", 0.01, "Rate of the decoupled weight decay.")
@@ -107,12 +114,10 @@ def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
             return AlbertConfig.from_json(stream.read(), source=values.config)
     if values.model_size is None and not shape:
         raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
-    try:
+    with door.checking_flags():
         if values.model_size is not None:
             return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
         return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
@@ -122,10 +127,8 @@ def make_settings(values: Any, shape: AlbertConfig) -> settings_module.Pretraini
       door.UsageError: for a value out of range.
     """
     names = [field.name for field in dataclasses.fields(settings_module.PretrainingSettings) if field.name != "config"]
-    try:
+    with door.checking_flags():
         return settings_module.PretrainingSettings(config=shape, **{name: getattr(values, name) for name in names})
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def claim_output(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:
@@ -145,6 +148,14 @@ def main() -> None:
     values = flags.FLAGS
     data = manifest.read_data_directory(values.data_dir)
     settings = make_settings(values, make_config(values, data))
+    # The workers of one run share its folder.
+    lock = contextlib.nullcontext() if settings.strategy == "multi_worker" else lock_directory(settings.output_dir)
+    with lock:
+        _run(settings, data)
+
+
+def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:
+    """Trains from the newest checkpoint to the end, and reports."""
     claim_output(settings, data)
     model_path = os.path.join(settings.output_dir, "model")
     if _has_content(model_path):
@@ -169,6 +180,9 @@ def main() -> None:
     except ValueError:
         if is_new and not run.has_checkpoint:
             run.remove_output()  # bad input, found while reading: nothing is left of it
+        raise
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
+        logging.warning("%s", run.where_it_stopped())
         raise
     except DivergedError as error:
         checkpoint = "the newest checkpoint is from before" if run.has_checkpoint else "there is no checkpoint yet"

@@ -156,6 +156,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     console.Console(file=sys.stdout, width=width, highlight=False).print(shown)
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 file", "2,000 files"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _formatted(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value)

@@ -15,6 +15,7 @@ from albert_tf.files import is_remote
 ENCODER_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
 
 TEXT_FOLDER, IDS_FOLDER = "text", "ids"
+SAVED_MODEL_FILE = "saved_model.pb"
 # TensorFlow leaves what it finds in assets.extra alone.
 SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")
 

@@ -83,6 +83,8 @@ def main() -> None:
         raise door.UsageError("--model goes with --tflite; a SavedModel has its tokenizer inside")
     from export import runners
 
+    if values.text_b is None:
+        runners.count_markers(values.text, None)  # before the seconds that loading takes
     runner: Runner
     if values.tflite is not None:
         runner = runners.load_tflite_runner(values.tflite, values.model)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from albert_tf import features
+from albert_tf import features, folder_kinds
 from albert_tf.tokenizer import AlbertTokenizer
 from export import tflite
-from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE, TEXT_FOLDER
+from export.artifacts import ENCODER_INPUTS, SAVED_MODEL_FILE, SIGNATURES_FILE
 from export.marked_text import MARKER, MarkedTextEncoder
 
 
@@ -62,14 +62,14 @@ class SavedModelRunner:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        path = os.fspath(path)
+        folder_kinds.check(path, SAVED_MODEL_FILE, folder_kinds.SAVED_MODEL)  # before TensorFlow takes its seconds
+
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  (the tokenizer's operations)
 
-        path = os.fspath(path)
-        if not tf.saved_model.contains_saved_model(path):
-            inside = os.path.join(path, TEXT_FOLDER)
-            advice = f"; did you mean {inside}?" if tf.saved_model.contains_saved_model(inside) else ""
-            raise FileNotFoundError(f"{path}: no SavedModel there (saved_model.pb is missing){advice}")
+        if not tf.saved_model.contains_saved_model(path):  # a remote one
+            raise FileNotFoundError(f"{path}: no SavedModel there ({SAVED_MODEL_FILE} is missing)")
         try:
             # The object owns the variables that its signatures read.
             self._model = tf.saved_model.load(path)
@@ -83,7 +83,7 @@ class SavedModelRunner:
         self._max_seq_length = _max_seq_length(path)
 
     def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
-        expected = _count_markers(text, text_b)
+        expected = count_markers(text, text_b)
         if text_b is None:
             outputs = self._signatures["fill_mask"](text=_strings(text))
         else:
@@ -145,7 +145,7 @@ class TFLiteRunner:
         self._max_seq_length = max_seq_length
 
     def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
-        expected = _count_markers(text, text_b)
+        expected = count_markers(text, text_b)
         if not 1 <= top_k <= self._tokenizer.vocab_size:
             raise ValueError(f"top_k must be in [1, {self._tokenizer.vocab_size}], got {top_k}")
         inputs = self._inputs(text, text_b)
@@ -212,7 +212,12 @@ def _strings(text: str) -> Any:
         raise ValueError(f"text must be valid Unicode, got a lone surrogate at character {error.start}") from None
 
 
-def _count_markers(text: str, text_b: str | None) -> int:
+def count_markers(text: str, text_b: str | None) -> int:
+    """Number of markers in a text or a pair of texts.
+
+    Raises:
+      ValueError: if there is none.
+    """
     texts: Sequence[str] = [text] if text_b is None else [text, text_b]
     count = sum(one.count(MARKER) for one in texts)
     if not count:

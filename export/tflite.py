@@ -242,6 +242,8 @@ def _define_flags() -> None:
 
 def main() -> None:
     values = flags.FLAGS
+    if not values.output.endswith(".tflite"):
+        raise door.UsageError(f"--output must end in .tflite, got {values.output!r}")
     report = export_tflite(
         values.model,
         values.output,

@@ -79,13 +79,15 @@ with door.group("Workers"):
 def main() -> None:
     from pipelines import data_directory, files
 
-    settings = _settings()
+    settings, reading = _settings(), reading_flags.settings()
+    tokenizer = files.read_tokenizer(TOKENIZER.value)
+    reading_flags.warn(files.find_files(INPUT.value), reading)
     log = data_directory.build_data_directory(
         INPUT.value,
-        files.read_tokenizer(TOKENIZER.value),
+        tokenizer,
         OUTPUT_DIR.value,
         settings,
-        reading=reading_flags.settings(),
+        reading=reading,
         runner=RUNNER.value,
         num_workers=NUM_WORKERS.value,
         beam_options=BEAM_OPTIONS.value,
@@ -108,7 +110,7 @@ def _settings() -> Any:
         raise door.UsageError(f"beam_option {BEAM_OPTIONS.value[0]} is for another --runner; the local one has none")
     if NUM_WORKERS.value > 1 and RUNNER.value != running.LOCAL_RUNNER:
         raise door.UsageError(f"num_workers is for --runner=local, got runner {RUNNER.value}; use --beam_option")
-    try:
+    with door.checking_flags():
         return example_settings.ExampleSettings(
             max_seq_length=MAX_SEQ_LENGTH.value,
             masking=MASKING.value,
@@ -122,8 +124,6 @@ def _settings() -> Any:
             sentence_objective=SENTENCE_OBJECTIVE.value,
             original_compatible=ORIGINAL_COMPATIBLE.value,
         )
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
 
 
 def _report(output: str, log: dict[str, Any]) -> None:
@@ -131,8 +131,8 @@ def _report(output: str, log: dict[str, Any]) -> None:
     if log["bad_input"]:
         first = log["bad_input"][0]
         logging.warning(
-            "%d documents left out as bad input, the first: %s, byte %d, %s; all are in build.log.json",
-            len(log["bad_input"]),
+            "left out %s as bad input, the first: %s, line %d, byte %d, %s; all are in build.log.json",
+            door.counted(len(log["bad_input"]), "document"),
             *first.values(),
         )
     rows = [(name.replace("_", " "), value) for name, value in counts.items() if isinstance(value, int)]
@@ -140,7 +140,7 @@ def _report(output: str, log: dict[str, Any]) -> None:
         (f"tokens dropped: {reason.replace('_', ' ')}", value) for reason, value in counts["tokens_dropped"].items()
     ]
     rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
-    door.print_table(output, ("what", "count"), rows)
+    door.print_table(output, ("what", "count"), [row for row in rows if row[1]])
     share = (counts["tokens_out"] - counts.get("tokens_repeated", 0)) / max(1, counts["tokens_in"])
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
     folder = shlex.quote(output)

@@ -128,7 +128,9 @@ def _complete(
         counts.update(manifest["counts"])
     counts["bad_input"] = len(work["bad_input"])
     if not counts.get("documents"):
-        faults = f" ({counts['bad_input']} documents were left out as bad input)" if counts["bad_input"] else ""
+        faults = (
+            f" ({door.counted(counts['bad_input'], 'document')} left out as bad input)" if counts["bad_input"] else ""
+        )
         raise ValueError(f"{source}: no text; one sentence a line is expected{faults}")
     if not counts.get("examples"):
         raise ValueError(f"{source}: no document of two words or more, so no example could be made")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf import features
+from albert_tf import features, folder_kinds
 from albert_tf.data.manifest import DATASET_FILE, DataDirectory, parse_data_directory
-from albert_tf.files import is_remote
 from albert_tf.json_object import parse_object
 from albert_tf.tokenizer_base import Tokenizer
 from pipelines import files, readers
@@ -97,9 +95,9 @@ def check_same_settings(text: str, settings: Mapping[str, Any], source: str) -> 
     old, new = _flatten({k: v for k, v in found.items() if k not in _RESULTS}), _flatten(settings)
     for name in [*new, *old]:
         if old.get(name) != new.get(name):
+            there, here = (_shortened(name, values.get(name)) for values in (old, new))
             raise ValueError(
-                f"{source}: made with {name} = {old.get(name)!r}, asked for {new.get(name)!r}; "
-                "name another output_dir or remove this one"
+                f"{source}: made with {name} = {there}, asked for {here}; name another output_dir or remove this one"
             )
     return found
 
@@ -114,12 +112,13 @@ def read_dataset(path: str) -> DataDirectory:
       ValueError: naming the key, for anything that is not as it must be.
     """
     source = files.join(path, DATASET_FILE)
-    if not is_remote(path):
-        if not os.path.isdir(path):
-            raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
-        if not os.path.exists(source):
-            raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
+    folder_kinds.check(path, DATASET_FILE, folder_kinds.DATA)
     return parse_data_directory(path, files.read_bytes(source))
+
+
+def _shortened(name: str, value: Any) -> str:
+    """A setting's value for messages: of a digest, the first digits."""
+    return repr(value[:12] if name.endswith("digest") and isinstance(value, str) else value)
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

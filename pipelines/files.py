@@ -10,15 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
-from albert_tf.files import is_remote
+from albert_tf import folder_kinds
+from albert_tf.files import is_remote, naming
 from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.tokenizer_files import CONFIG_FILE, choose_vocabulary_file, make_tokenizer
+from pipelines import blocks, decompression, readers
 
 MODEL_FILE = AlbertTokenizer.vocabulary_file
-
-_CHUNK_BYTES = 1 << 20
-_COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
 
 
 class InputFile(NamedTuple):
@@ -75,7 +74,8 @@ def _local_matches(pattern: str) -> dict[str, InputFile]:
     if paths and not files:
         if os.path.isdir(paths[0]):
             raise ValueError(f"{pattern}: matches folders only; name the files in them, as in 'texts/*.txt'")
-        raise ValueError(f"{pattern}: is no regular file")
+        kind = "a link to a file that is not there" if os.path.islink(paths[0]) else "no regular file"
+        raise ValueError(f"{pattern}: is {kind}")
     return files
 
 
@@ -109,26 +109,32 @@ def _remote_matches(pattern: str) -> dict[str, InputFile]:
     }
 
 
-def open_to_read(path: str) -> IO[bytes]:
-    """The file as bytes, decompressed as its name's ending says (.gz, .bz2, .zst)."""
-    if not is_remote(path) and not path.endswith(_COMPRESSED):
-        return open(path, "rb")
-    load_beam()
-    from apache_beam.io import filesystems
-
-    return filesystems.FileSystems.open(path)
-
-
 def read_lines(path: str) -> Iterator[bytes]:
-    """Lines of the file with their ends."""
-    with open_to_read(path) as stream:
-        rest = b""
-        while chunk := stream.read(_CHUNK_BYTES):  # Beam's decompressing files are no iterators of lines
-            *lines, rest = (rest + chunk).split(b"\n")
+    """Lines of the file with their ends, decompressed as its name's ending says (.gz, .bz2, .zst).
+
+    Raises:
+      InputError: if compressed data is damaged or cut off, or a line is longer than `blocks.LONGEST_DOCUMENT`.
+      OSError: if the file cannot be read.
+    """
+    begun: list[bytes] = []  # of a line that goes on in the next chunk
+    length = line_number = 0
+    with naming(path), open_to_read(path) as stream:
+        for chunk in decompression.read_chunks(stream, path):
+            *lines, rest = chunk.split(b"\n")
             for line in lines:
-                yield line + b"\n"
-        if rest:
-            yield rest
+                yield b"".join((*begun, line, b"\n"))
+                begun, length = [], 0
+            line_number += len(lines)
+            if rest:
+                begun.append(rest)
+                length += len(rest)
+            if length > blocks.LONGEST_DOCUMENT:
+                raise readers.InputError(
+                    f"{path}: line {line_number + 1} is longer than {blocks.LONGEST_DOCUMENT >> 20} MB; text with line "
+                    "ends is expected"
+                )
+    if begun:
+        yield b"".join(begun)
 
 
 def read_bytes(path: str) -> bytes:
@@ -137,14 +143,18 @@ def read_bytes(path: str) -> bytes:
     Raises:
       OSError: if it cannot be read.
     """
+    with open_to_read(path) as stream:
+        return stream.read()
+
+
+def open_to_read(path: str) -> IO[bytes]:
+    """The file as it is on disk, compressed or not."""
     if not is_remote(path):
-        with open(path, "rb") as stream:
-            return stream.read()
+        return open(path, "rb")
     load_beam()
     from apache_beam.io import filesystem, filesystems
 
-    with filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED) as stream:
-        return stream.read()
+    return filesystems.FileSystems.open(path, compression_type=filesystem.CompressionTypes.UNCOMPRESSED)
 
 
 def list_names(folder: str) -> list[str]:
@@ -180,6 +190,8 @@ def read_tokenizer(path: str) -> Tokenizer:
       ValueError: if the vocabulary or its config is unfit, or the folder holds both kinds; names the file.
       OSError: if a file cannot be read.
     """
+    if not os.path.isfile(path):
+        folder_kinds.check(path, CONFIG_FILE, f"{folder_kinds.TOKENIZER}, or a vocabulary's file")
     if not (os.path.isdir(path) or (is_remote(path) and path.endswith("/"))):
         return make_tokenizer(path, read_bytes(path))
     config_path = join(path, CONFIG_FILE)

@@ -13,28 +13,39 @@ the punctuation of some 300 languages.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
+
+from pipelines import blocks
 
 InputFormat = Literal["auto", "sentences", "paragraphs", "files", "jsonl"]
 INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
 OnBadInput = Literal["fail", "skip"]
 ON_BAD_INPUT: tuple[OnBadInput, ...] = get_args(OnBadInput)
 
+_TOO_LONG = f"a document of more than {blocks.LONGEST_DOCUMENT >> 20} MB"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z0-9]+)*", re.IGNORECASE)
+_KEYS_SHOWN = 5
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_JSON_NAMES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a truth value"}
+_JSON_NAMES[type(None)] = "null"
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst", ".zstd", ".deflate", ".xz")
 
 
 class InputError(ValueError):
-    """A fault in the input, with file and byte offset. Its message is found again in what a Beam worker reports."""
+    """A fault in the input, with file, line and byte. Its message is found again in what a Beam worker reports."""
 
 
 class BadInput(NamedTuple):
-    """A fault that was passed over: `file`, `byte` offset in its decompressed content, and the `reason`."""
+    """A fault that was passed over: `file`, `line` from 1, `byte` offset in its decompressed content, the `reason`."""
 
     file: str
+    line: int
     byte: int
     reason: str
 
@@ -61,7 +72,7 @@ class ReaderSettings:
             raise ValueError(f"input_format must be one of {', '.join(INPUT_FORMATS)}, got {self.input_format!r}")
         if self.on_bad_input not in ON_BAD_INPUT:
             raise ValueError(f"on_bad_input must be one of {', '.join(ON_BAD_INPUT)}, got {self.on_bad_input!r}")
-        if not (self.language.isascii() and self.language.replace("-", "").isalpha()):
+        if not _LANGUAGE.fullmatch(self.language):
             raise ValueError(f"language must be a code such as en or zh, got {self.language!r}")
         if not self.text_key:
             raise ValueError("text_key must not be empty")
@@ -97,27 +108,33 @@ def read_documents(
     """
     settings = settings or ReaderSettings()
     form = settings.format_of(source)
-    if form == "jsonl":
-        blocks = _json_blocks(lines, settings.text_key)
-    elif form == "files":
-        blocks = _one_block(lines)
+    make_blocks = {"jsonl": blocks.single_lines, "files": blocks.whole_file}.get(form, blocks.between_blank_lines)
+    yield from _read(make_blocks(lines), source, form, settings, note)
+
+
+def read_sentences(
+    lines: Iterable[bytes],
+    source: str,
+    settings: ReaderSettings | None = None,
+    *,
+    note: Callable[[BadInput], None] | None = None,
+) -> Iterator[str]:
+    """The sentences of `read_documents`, one after the other; takes its arguments and raises as it does.
+
+    Documents of any length take no memory where one sentence a line is read, and the first fault ends it.
+    """
+    settings = settings or ReaderSettings()
+    form = settings.format_of(source)
+    if form == "sentences" and settings.on_bad_input == "fail":
+        documents = _read(blocks.single_lines(lines), source, form, settings, note)
     else:
-        blocks = _blank_line_blocks(lines)
-    for offset, content in blocks:
-        try:
-            sentences = _sentences(content, offset, form, settings)
-        except _FaultError as fault:
-            if settings.on_bad_input == "fail":
-                raise InputError(f"{source}: byte {fault.byte}: {fault.reason}; {fault.advice}") from None
-            if note is not None:
-                note(BadInput(source, fault.byte, fault.reason))
-            continue
-        if sentences:
-            yield sentences
+        documents = read_documents(lines, source, settings, note=note)
+    for document in documents:
+        yield from document
 
 
 class _FaultError(Exception):
-    """A fault at a byte offset of the file."""
+    """A fault at a byte offset of the file, with what to do about it."""
 
     def __init__(self, byte: int, reason: str, advice: str) -> None:
         super().__init__(reason)
@@ -126,39 +143,31 @@ class _FaultError(Exception):
         self.advice = advice
 
 
-def _blank_line_blocks(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(byte offset, content) of the stretches between blank lines."""
-    block: list[bytes] = []
-    begin = offset = 0
-    for line in lines:
-        if _is_blank(line):
-            if block:
-                yield begin, b"".join(block)
-                block = []
-        else:
-            if not block:
-                begin = offset
-            block.append(line)
-        offset += len(line)
-    if block:
-        yield begin, b"".join(block)
-
-
-def _is_blank(line: bytes) -> bool:
-    # White space beyond ASCII, such as an ideographic space, makes a blank line too; a faulty line is none.
-    return not line.strip() or not line.decode("utf-8", errors="replace").removeprefix("\ufeff").strip()
-
-
-def _one_block(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    yield 0, b"".join(lines)
-
-
-def _json_blocks(lines: Iterable[bytes], text_key: str) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    for line in lines:
-        if line.strip():
-            yield offset, line
-        offset += len(line)
+def _read(
+    found: Iterable[blocks.Block],
+    source: str,
+    form: InputFormat,
+    settings: ReaderSettings,
+    note: Callable[[BadInput], None] | None,
+) -> Iterator[list[str]]:
+    """Sentences of each block that has any."""
+    for block in found:
+        try:
+            if block.content is None:
+                raise _FaultError(block.byte, _TOO_LONG, "put blank lines between documents")
+            sentences = _sentences(block.content, block.byte, form, settings)
+        except _FaultError as fault:
+            line = block.line + (block.content or b"")[: fault.byte - block.byte].count(b"\n")
+            if settings.on_bad_input == "fail":
+                raise InputError(
+                    f"{source}: line {line}, byte {fault.byte}: {fault.reason}; {fault.advice}, or leave such "
+                    "documents out with --on_bad_input=skip"
+                ) from None
+            if note is not None:
+                note(BadInput(source, line, fault.byte, fault.reason))
+            continue
+        if sentences:
+            yield sentences
 
 
 def _sentences(content: bytes, offset: int, form: InputFormat, settings: ReaderSettings) -> list[str]:
@@ -183,8 +192,9 @@ def _decode(content: bytes, offset: int) -> str:
         text = content[mark:].decode("utf-8")
     except UnicodeDecodeError as error:
         at = mark + error.start
+        kind = ", UTF-16 by its first bytes" if offset == 0 and content.startswith(_UTF_16_MARKS) else ""
         raise _FaultError(
-            offset + at, f"not valid UTF-8 (0x{content[at]:02x}: {error.reason})", "convert the file to UTF-8"
+            offset + at, f"not valid UTF-8 (0x{content[at]:02x}: {error.reason}){kind}", "convert the file to UTF-8"
         ) from None
     if "\0" in text:
         raise _FaultError(
@@ -208,6 +218,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _json_text(line: str, offset: int, key: str) -> str:
     advice = f'one JSON object a line is expected, such as {{"{key}": "..."}}'
+    other_key = "name the key of the text with --text_key"
     try:
         value = json.loads(line.rstrip())
     except json.JSONDecodeError as error:
@@ -216,11 +227,11 @@ def _json_text(line: str, offset: int, key: str) -> str:
     except RecursionError:
         raise _FaultError(offset, "JSON nested too deep", advice) from None
     if not isinstance(value, dict):
-        raise _FaultError(offset, f"holds a JSON {type(value).__name__}, not an object", advice)
+        raise _FaultError(offset, f"holds {_JSON_NAMES[type(value)]}, no object", advice)
     text = value.get(key)
     if not isinstance(text, str):
-        found = f"{key!r} holds no text" if key in value else f"the object has no key {key!r}"
-        raise _FaultError(offset, found, advice)
+        found = f"{key!r} holds no text" if key in value else f"the object has no key {key!r}{_listed(value)}"
+        raise _FaultError(offset, found, other_key)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -230,6 +241,12 @@ def _json_text(line: str, offset: int, key: str) -> str:
     if "\0" in text:
         raise _FaultError(offset, f"a NUL character in {key!r}", "remove it")
     return text
+
+
+def _listed(value: dict[str, object]) -> str:
+    """What keys there are, for messages."""
+    names = ", ".join(map(repr, itertools.islice(value, _KEYS_SHOWN)))
+    return f" (it has {names}{', ...' if len(value) > _KEYS_SHOWN else ''})" if value else ""
 
 
 def split_sentences(paragraph: str, language: str) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
-from absl import flags
+from absl import flags, logging
 
 from albert_tf import door
-from pipelines import readers
+from pipelines import files, readers, reading_advice
 
 
 def define() -> None:
@@ -20,7 +21,7 @@ def define() -> None:
         "sentences. files: each file is a document, split into sentences. jsonl: a JSON object a line, with a "
         "document's text. auto: jsonl for *.jsonl, *.ndjson and *.json, else sentences.",
     )
-    flags.DEFINE_string("language", "en", "Language code of text that is split into sentences.")
+    flags.DEFINE_string("language", "en", "Code (ISO 639) of the language of text that is split into sentences.")
     flags.DEFINE_string("text_key", "text", "Key of the text in JSON objects.")
     flags.DEFINE_enum(
         "on_bad_input",
@@ -45,12 +46,16 @@ def settings() -> readers.ReaderSettings:
       UsageError: for a value out of range.
     """
     values = flags.FLAGS
-    try:
+    with door.checking_flags():
         return readers.ReaderSettings(
             input_format=values.input_format,
             language=values.language,
             text_key=values.text_key,
             on_bad_input=values.on_bad_input,
         )
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
+
+
+def warn(inputs: Sequence[files.InputFile], reading: readers.ReaderSettings) -> None:
+    """Warns of what looks wrong about the way in which `inputs` are going to be read."""
+    for advice in reading_advice.advise(inputs, reading):
+        logging.warning("%s", advice)

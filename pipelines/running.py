@@ -26,6 +26,7 @@ _POLL_SECONDS = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 1 << 20, 1 << 25
 _STOP_SECONDS = 5.0
 # The last line of a traceback that a worker sent as text, for the errors that a user can cause.
+_SYSTEM_ERROR = re.compile(r"\[Errno (?P<number>\d+)\] (?P<reason>[^:]+): (?P<quote>['\"])(?P<path>.*)(?P=quote)")
 _WORKER_ERROR = re.compile(
     r"^(?:pipelines\.readers\.InputError|(?:\w+\.)*(?:BeamIOError|OSError|PermissionError|FileNotFoundError"
     r"|IsADirectoryError|NotADirectoryError|EOFError|BadGzipFile)): (?P<message>.+?)(?: \[while running .*)?$",
@@ -159,7 +160,10 @@ def _translated(error: BaseException) -> BaseException:
     text = "".join(traceback.format_exception(error))
     found = list(_WORKER_ERROR.finditer(text))
     if found:
-        return ValueError(found[-1]["message"])
+        message = found[-1]["message"]
+        if of_system := _SYSTEM_ERROR.fullmatch(message):  # of the disk, say, and no fault of the input
+            return OSError(int(of_system["number"]), of_system["reason"], of_system["path"])
+        return ValueError(message)
     if "Channel closed prematurely" in text or "Worker subprocess exited" in text:
         return _lost_worker()
     return error

@@ -34,6 +34,12 @@ with door.group("Vocabulary"):
     VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30000, "Pieces to make, special ones included.")
     CHARACTER_COVERAGE = flags.DEFINE_float("character_coverage", 0.99995, "Share of characters that get a piece.")
     MAX_SENTENCE_LENGTH = flags.DEFINE_integer("max_sentence_length", 4192, "Longest line to use, in bytes.")
+    SAMPLE_MEGABYTES = flags.DEFINE_integer(
+        "sample_megabytes",
+        100,
+        "Most text to use, in MB after normalisation: of more, lines are drawn evenly, the same in every run. "
+        "SentencePiece needs about 25 MB of memory for each, so the default fits a machine of 8 GB.",
+    )
     NUM_THREADS = flags.DEFINE_integer("num_threads", 2, "Threads. The scores' last digits depend on their number.")
 
 with door.group("How the tokenizer prepares text"):
@@ -56,15 +62,14 @@ def main() -> None:
     from pipelines import files, normalizer, readers, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
-    try:
+    with door.checking_flags():
         settings = vocabulary.VocabularySettings(
             vocab_size=VOCAB_SIZE.value,
             character_coverage=CHARACTER_COVERAGE.value,
             max_sentence_length=MAX_SENTENCE_LENGTH.value,
+            sample_megabytes=SAMPLE_MEGABYTES.value,
             num_threads=NUM_THREADS.value,
         )
-    except ValueError as error:
-        raise door.UsageError(str(error)) from error
     config = TokenizerConfig(
         lower_case=LOWER_CASE.value, strip_accents=STRIP_ACCENTS.value, split_digit_comma=SPLIT_DIGIT_COMMA.value
     )
@@ -75,6 +80,7 @@ def main() -> None:
     # Checked before the work, filled after it: training answers no signal, so nothing unfinished must lie about.
     advice = "name another folder, or pass --overwrite to replace it"
     door.check_directory(OUTPUT_DIR.value, replace=OVERWRITE.value, advice=advice)
+    reading_flags.warn(inputs, reading)
     lines = _read(inputs, reading, faults.append, f"training {settings.vocab_size} pieces")
     try:
         trained, counts = vocabulary.train_vocabulary(lines, settings, config, verbose=verbose)
@@ -87,9 +93,9 @@ def main() -> None:
         door.write_whole(files.join(folder, files.MODEL_FILE), model)
         door.write_whole(files.join(folder, files.CONFIG_FILE), config.to_json())
     for fault in faults[:_FAULTS_SHOWN]:
-        logging.warning("left out a document: %s, byte %d, %s", *fault)
+        logging.warning("left out a document: %s, line %d, byte %d, %s", *fault)
     if len(faults) > _FAULTS_SHOWN:
-        logging.warning("left out %d documents more", len(faults) - _FAULTS_SHOWN)
+        logging.warning("left out %s more", door.counted(len(faults) - _FAULTS_SHOWN, "document"))
     rows = [("pieces", trained.vocab_size), *sorted(counts.items(), key=lambda item: item[0].startswith("dropped"))]
     door.print_table(OUTPUT_DIR.value, ("what", "count"), rows)
     logging.info("trained in %.1f s", time.monotonic() - began)
@@ -108,12 +114,25 @@ def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]
     shown = door.progress(total=total, description="reading", unit="bytes") if total > _SMALL_BYTES else None
     with shown or contextlib.nullcontext() as bar:
         for file in inputs:
-            for document in readers.read_documents(files.read_lines(file.path), file.path, reading, note=note):
-                yield from document
-            if bar:
-                bar.advance(file.size)
+            lines = files.read_lines(file.path)
+            yield from readers.read_sentences(_watched(lines, file.size, bar), file.path, reading, note=note)
     if shown:
-        logging.info("read %d files; %s, which shows no progress", len(inputs), next_step)
+        logging.info("read %s; %s, which shows no progress", door.counted(len(inputs), "file"), next_step)
+
+
+def _watched(lines: Iterator[bytes], size: int, bar: Any) -> Iterator[bytes]:
+    """The lines, while `bar` (None: nothing) advances by `size` bytes; a compressed file's content is larger."""
+    if bar is None:
+        yield from lines
+        return
+    left, waiting = size, 0
+    for line in lines:
+        waiting += len(line)
+        if waiting > _SMALL_BYTES:
+            bar.advance(min(waiting, left))
+            left, waiting = left - min(waiting, left), 0
+        yield line
+    bar.advance(left)
 
 
 if __name__ == "__main__":

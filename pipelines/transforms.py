@@ -7,6 +7,7 @@ by their random key. Nothing in the bytes depends on files, workers, runner or o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,13 +15,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import apache_beam as beam
 from apache_beam.io import filesystems
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 
+from albert_tf.files import naming
 from albert_tf.tokenizer_base import Tokenizer
 from pipelines import documents, examples, files, readers, records, shard_records
 from pipelines.example_settings import ExampleSettings
@@ -168,7 +170,7 @@ class WriteShards(beam.DoFn):
         maker = shard_records.RecordMaker(self._settings, self._tokenizer)
         meter = _Meter(self._progress_folder, EXAMPLES_WRITTEN)
         temporary = files.join(self._folder, f".{name}.{uuid.uuid4().hex}")
-        with filesystems.FileSystems.create(temporary, compression_type="uncompressed") as stream:
+        with self._create(temporary, name) as stream:
             for payloads in maker.make(items):
                 framed = b"".join(records.frame_records(payloads))
                 stream.write(framed)
@@ -199,8 +201,17 @@ class WriteShards(beam.DoFn):
         self._write(COUNTS_FILE, json.dumps(found).encode())
 
     def _write(self, name: str, content: bytes) -> None:
-        with filesystems.FileSystems.create(files.join(self._folder, name), compression_type="uncompressed") as stream:
+        with self._create(files.join(self._folder, name), name) as stream:
             stream.write(content)
+
+    @contextlib.contextmanager
+    def _create(self, path: str, name: str) -> Iterator[IO[bytes]]:
+        """A file at `path`; where it cannot be written, the error names it `name`."""
+        with (
+            naming(files.join(self._folder, name)),
+            filesystems.FileSystems.create(path, compression_type="uncompressed") as stream,
+        ):
+            yield stream
 
 
 def build(

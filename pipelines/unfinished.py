@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -66,7 +65,7 @@ def open_unfinished(
     whole_files.check_directory(output_dir, replace=replace)
     folder = f"{output_dir}{ENDING}"
     whole_files.make_directory(folder)
-    with _lock(folder):
+    with whole_files.lock_directory(folder):
         finished = _take_over(folder, description, inputs)
         try:
             yield Unfinished(folder=folder, finished=finished)
@@ -74,29 +73,11 @@ def open_unfinished(
         except BaseException as error:
             kept = len(_manifests(folder))
             if kept and not isinstance(error, ValueError):  # which is a fault of the input
-                logging.warning("%d finished shards are kept in %s; the same command goes on with them", kept, folder)
+                shards = door.counted(kept, "finished shard")
+                logging.warning("kept %s in %s; the same command goes on from there", shards, folder)
             else:
                 whole_files.remove_directory(folder)
             raise
-
-
-@contextlib.contextmanager
-def _lock(folder: str) -> Iterator[None]:
-    """Keeps other runs out of a local folder, until this process ends."""
-    if files.is_remote(folder):
-        yield  # object stores have no locks
-        return
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"{folder}: another run works there; wait for it, or name another output_dir") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 def _take_over(folder: str, description: Mapping[str, Any], inputs: Sequence[files.InputFile]) -> frozenset[int]:
@@ -119,7 +100,7 @@ def _take_over(folder: str, description: Mapping[str, Any], inputs: Sequence[fil
     if content is None or not finished:
         door.write_whole(path, dataset.to_json({**description, "inputs": listed}))
     if finished:
-        logging.info("%d shards were finished by an earlier run and are kept", len(finished))
+        logging.info("kept %s of an earlier run", door.counted(len(finished), "finished shard"))
     return frozenset(finished)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from albert_tf import tokenizer
+from pipelines.line_sample import LineSample
 
 CONTROL_SYMBOLS = (tokenizer.CLS_PIECE, tokenizer.SEP_PIECE, tokenizer.MASK_PIECE)
 # A list, since SentencePiece's command line cuts one string at the commas and so loses the quotation mark.
@@ -39,6 +40,8 @@ class VocabularySettings:
       vocab_size: pieces to make (V), special ones included; at most ten million.
       character_coverage: share of all characters that must be in the vocabulary, in [0.98, 1].
       max_sentence_length: longest line to use, bytes of UTF-8 after normalisation, in [10, 2**30].
+      sample_megabytes: most text to use, millions of bytes of UTF-8 after normalisation, in [1, 2000]. Of more text,
+        lines are drawn evenly.
       num_threads: threads of the training, in [1, 1024]. The scores' last digits depend on it, so it does not follow
         the machine.
     """
@@ -46,6 +49,7 @@ class VocabularySettings:
     vocab_size: int = 30000
     character_coverage: float = 0.99995
     max_sentence_length: int = 4192
+    sample_megabytes: int = 100
     num_threads: int = 2
 
     def __post_init__(self) -> None:
@@ -55,11 +59,22 @@ class VocabularySettings:
             "vocab_size": (least, 10_000_000),
             "character_coverage": (0.98, 1.0),
             "max_sentence_length": (10, 1 << 30),
+            "sample_megabytes": (1, 2000),  # SentencePiece counts characters in 32 bits
             "num_threads": (1, 1024),
         }
         for name, (lowest, highest) in limits.items():
             if not lowest <= getattr(self, name) <= highest:
                 raise ValueError(f"{name} must be in [{lowest}, {highest}], got {getattr(self, name)}")
+        if self.max_sentence_length > self.sample_bytes:
+            raise ValueError(
+                f"max_sentence_length must be at most sample_megabytes, {self.sample_bytes} bytes, got "
+                f"{self.max_sentence_length}"
+            )
+
+    @property
+    def sample_bytes(self) -> int:
+        """`sample_megabytes` in bytes."""
+        return self.sample_megabytes * 1_000_000
 
 
 class UnfitTextError(ValueError):
@@ -73,7 +88,10 @@ def train_vocabulary(
     *,
     verbose: bool = False,
 ) -> tuple[tokenizer.AlbertTokenizer, Counter[str]]:
-    """Tokenizer with a vocabulary trained on `lines`, and counts of lines used and dropped by reason.
+    """Tokenizer with a vocabulary trained on `lines`, and counts of lines and bytes read, used and dropped by reason.
+
+    All lines are used if they fit into the sample, and otherwise an even sample of them, the same in every run. Memory
+    depends on the sample, not on the lines.
 
     Args:
       lines: text, normalised here as the tokenizer will do it.
@@ -131,22 +149,28 @@ def _prepared(
     config: tokenizer.TokenizerConfig,
     counts: Counter[str],
     failures: list[Exception],
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     """Normalised lines that SentencePiece will use; counts all. A failure is kept: an error must not cross its C++."""
     try:
+        sample = LineSample(settings.sample_bytes)
         for line in lines:
+            counts["lines read"] += 1
+            counts["bytes read"] += len(line) if line.isascii() else len(line.encode("utf-8"))
             text = tokenizer.normalize_text(line, config)
-            size = len(text.encode("utf-8"))
+            content = text.encode("utf-8")
             if not text:
                 counts["dropped: empty"] += 1
-            elif size > settings.max_sentence_length:
+            elif len(content) > settings.max_sentence_length:
                 counts["dropped: too long"] += 1
             elif any(character in text for character in _RESERVED):
                 counts["dropped: reserved character"] += 1
             else:
-                counts["lines"] += 1
-                counts["bytes"] += size
-                yield text
+                sample.add(content)
+        sample.finish()
+        counts.update({"lines used": sample.kept, "bytes used": sample.kept_bytes})
+        if left_out := sample.added - sample.kept:
+            counts["dropped: not sampled"] = left_out
+        yield from sample.take()
         _end_at_once_on_signals()
     except Exception as error:
         failures.append(error)
@@ -161,12 +185,13 @@ def _end_at_once_on_signals() -> None:
 
 def _explain(message: str, settings: VocabularySettings, counts: Counter[str]) -> str:
     """SentencePiece's message in our form."""
-    if not counts["lines"]:
-        dropped = ", ".join(f"{reason.removeprefix('dropped: ')} {count}" for reason, count in sorted(counts.items()))
+    if not counts["lines used"]:
+        reasons = sorted(item for item in counts.items() if item[0].startswith("dropped: "))
+        dropped = ", ".join(f"{reason.removeprefix('dropped: ')} {count}" for reason, count in reasons)
         return f"no line of text to train on ({dropped or 'the input is empty'})"
     if match := _TOO_LARGE.search(message):
         return (
-            f"vocab_size must be at most {match[1]} for this text of {counts['bytes']:,} bytes, "
+            f"vocab_size must be at most {match[1]} for this text of {counts['bytes used']:,} bytes, "
             f"got {settings.vocab_size}; give more text or a smaller vocab_size"
         )
     if match := _TOO_SMALL.search(message):

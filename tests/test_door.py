@@ -266,3 +266,14 @@ def test_attributes_of_a_settings_class_become_help() -> None:
         "colour": "of each.",
     }
     assert door.attribute_help(int) == {}
+
+
+def test_counts_have_their_noun() -> None:
+    assert [door.counted(count, "file") for count in (0, 1, 2, 4321)] == ["0 files", "1 file", "2 files", "4,321 files"]
+
+
+def test_settings_made_from_flags_are_wrong_usage() -> None:
+    with pytest.raises(door.UsageError, match="num_things must be odd, got 4"), door.checking_flags():
+        raise ValueError("num_things must be odd, got 4")
+    with pytest.raises(KeyError), door.checking_flags():
+        raise KeyError("a fault of the program")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import pathlib
 
 import pytest
@@ -131,3 +132,41 @@ def test_remote_paths_go_through_tensorflow() -> None:
         assert stream.read() == "4"
     assert files.is_remote("gs://a")
     assert not files.is_remote("/a/b")
+
+
+def test_an_error_without_a_name_gets_one() -> None:
+    with pytest.raises(OSError, match=r"\[Errno 28\] No space left on device: 'a/b'"), files.naming("a/b"):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(OSError, match="'other'"), files.naming("a/b"):
+        raise OSError(28, "No space left on device", "other")
+    with pytest.raises(OSError, match=r"^in words$"), files.naming("a/b"):
+        raise OSError("in words")
+
+
+def test_a_folder_is_locked_for_others_until_the_block_ends(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "a" / "b"
+    taken = "a/b: another run works there; wait for it, or name another output_dir"
+    for _ in range(2):
+        with files.lock_directory(folder):
+            with pytest.raises(ValueError, match=taken), files.lock_directory(folder):
+                pass
+            assert folder.is_dir()
+        assert not folder.exists()  # nothing was put into it
+    with files.lock_directory(folder):
+        (folder / "content").touch()
+    with files.lock_directory(folder):
+        pass
+    assert names(folder) == ["content"]
+    with files.lock_directory("gs://bucket/a"), files.lock_directory("gs://bucket/a"):
+        pass  # remote ones have no locks
+    with pytest.raises(NotADirectoryError, match="is a file"), files.lock_directory(folder / "content"):
+        pass
+
+
+def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(handle: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with files.lock_directory(tmp_path), files.lock_directory(tmp_path):
+        assert tmp_path.is_dir()

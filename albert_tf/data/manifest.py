@@ -13,12 +13,12 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from albert_tf import features
+from albert_tf import features, folder_kinds
 from albert_tf.data.shards import Shard, check_length, open_file
-from albert_tf.files import is_remote
 from albert_tf.json_object import parse_object
 
 DATASET_FILE = "dataset.json"
+DIGITS_SHOWN = 12  # of a digest, in messages
 _FORMAT = "albert_tf pretraining data"
 
 _Text = TypeVar("_Text", bound=str)
@@ -99,6 +99,7 @@ class DataDirectory:
         for name in ("tokenizer_digest", "vocab_size", "sentence_objective"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
+                mine, theirs = str(mine)[:DIGITS_SHOWN], str(theirs)[:DIGITS_SHOWN]
                 raise ValueError(f"{other.source}: {name} must be that of {self.path}, {mine}, got {theirs}")
 
 
@@ -110,12 +111,8 @@ def read_data_directory(path: str | os.PathLike[str]) -> DataDirectory:
       ValueError: naming file, key or position, for anything that is not as it must be.
     """
     path = os.fspath(path)
-    source = os.path.join(path, DATASET_FILE)
-    if not _exists(path):
-        raise FileNotFoundError(2, "no such data directory; pipelines.build_pretraining_data makes one", path)
-    if not is_remote(path) and not os.path.exists(source):
-        raise FileNotFoundError(2, "not there; pipelines.build_pretraining_data makes data directories", source)
-    with open_file(source) as stream:
+    folder_kinds.check(path, DATASET_FILE, folder_kinds.DATA)
+    with open_file(os.path.join(path, DATASET_FILE)) as stream:
         content: bytes = stream.read()
     data = parse_data_directory(path, content)
     for shard in data.shards:
@@ -251,11 +248,3 @@ def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _shortened(value: Any) -> str:
     return reprlib.repr(value)
-
-
-def _exists(path: str) -> bool:
-    if not is_remote(path):
-        return os.path.isdir(path)
-    import tensorflow as tf
-
-    return bool(tf.io.gfile.isdir(path))

@@ -52,6 +52,11 @@ class Checkpoints:
         """Path of the newest checkpoint."""
         return next(iter(self._found()), None)
 
+    @property
+    def newest_step(self) -> int | None:
+        """Step of the newest checkpoint."""
+        return _number(self.newest) if self.newest else None
+
     def save(self) -> str:
         """Writes a checkpoint of the present state and returns its path.
 
@@ -63,7 +68,7 @@ class Checkpoints:
             try:
                 path: str = self._manager.save(checkpoint_number=number)
             except (tf.errors.OpError, OSError) as error:
-                last = f"step {_number(self.newest)}" if self.newest else "none yet"
+                last = "none yet" if self.newest_step is None else f"step {self.newest_step}"
                 for leftover in tf.io.gfile.glob(os.path.join(self._directory, f"step-{number}_temp")):
                     tf.io.gfile.rmtree(leftover)
                 reason = _reason(error).rpartition("; ")[2] or "unknown reason"

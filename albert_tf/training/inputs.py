@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from albert_tf.data.manifest import DATASET_FILE, DataDirectory, read_data_directory
+from albert_tf.data.manifest import DATASET_FILE, DIGITS_SHOWN, DataDirectory, read_data_directory
 from albert_tf.model_directory import load_tokenizer
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.training.settings import PretrainingSettings
@@ -32,7 +32,8 @@ def read_inputs(settings: PretrainingSettings) -> Inputs:
     source = os.path.join(settings.data_dir, DATASET_FILE)
     if tokenizer.digest != data.tokenizer_digest:
         raise ValueError(
-            f"{source}: made with the tokenizer {data.tokenizer_digest}, but the files beside it are {tokenizer.digest}"
+            f"{source}: made with the tokenizer {data.tokenizer_digest[:DIGITS_SHOWN]}, but the files beside it in "
+            f"{settings.data_dir} are {tokenizer.digest[:DIGITS_SHOWN]}; build the shards again"
         )
     config = settings.config
     if config.vocab_size != data.vocab_size:

@@ -111,6 +111,14 @@ class Pretraining:
         """Whether the run's folder holds a checkpoint to go on from."""
         return self._checkpoints.newest is not None
 
+    def where_it_stopped(self) -> str:
+        """At which step the run is, and where the same command would go on."""
+        saved = self._checkpoints.newest_step
+        goes_on = "there is no checkpoint yet: the same command begins anew"
+        if saved is not None:
+            goes_on = f"the same command goes on from the checkpoint of step {saved}"
+        return f"stopped at step {self._trainer.step} of {self.settings.num_train_steps}; {goes_on}"
+
     def remove_output(self) -> None:
         """Removes the run's folder."""
         tf.io.gfile.rmtree(self.settings.output_dir)

@@ -15,7 +15,9 @@ from albert_tf.tokenizer import AlbertTokenizer
 from export import runners, tflite
 from export.run_saved_model import ask
 from export.saved_model import SavedModelReport
+from tests import test_help
 from tests.conftest import ROOT
+from tests.test_imports import TENSORFLOW
 
 TEXT, TEXT_B = "The [MASK] is a [MASK].", "It [MASK] an object."
 
@@ -84,7 +86,7 @@ def test_other_kinds_of_files_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="has no signature 'fill_mask'"):
         runners.SavedModelRunner(exported.ids_folder)
-    with pytest.raises(FileNotFoundError, match=r"no SavedModel there \(saved_model.pb is missing\)"):
+    with pytest.raises(FileNotFoundError, match="is an empty folder; a SavedModel is wanted"):
         runners.SavedModelRunner(tmp_path)
     with pytest.raises(ValueError, match=r"some\.tflite: not a TFLite file"):
         runners.TFLiteRunner(b"nothing", tokenizer, max_seq_length=70, source="some.tflite")
@@ -116,6 +118,24 @@ def test_file_of_another_vocabulary_or_head_is_refused(
         runners.TFLiteRunner(encoder_alone, tokenizer, max_seq_length=70)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--saved_model={model}", "--text=a [MASK]"], "is a model directory; a SavedModel is wanted"),
+        (["--saved_model={model}/..", "--text=a [MASK]"], "has no saved_model.pb; a SavedModel is wanted"),
+        (["--saved_model=nowhere", "--text=a [MASK]"], "nowhere: no such folder; a SavedModel is wanted"),
+        (["--saved_model=nowhere", "--text=none"], "there is no [MASK] in 'none'"),
+    ],
+)
+def test_mistakes_are_found_before_tensorflow_is_loaded(
+    directory: pathlib.Path, tmp_path: pathlib.Path, arguments: list[str], message: str
+) -> None:
+    done = test_help.run("export.run_saved_model", tmp_path, *(one.format(model=directory) for one in arguments))
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert test_help.loaded(done.stderr) & TENSORFLOW == set()
+
+
 def test_door_prints_tables_or_json(tflite_file: pathlib.Path, directory: pathlib.Path) -> None:
     model = [f"--tflite={tflite_file}", f"--model={directory}", f"--text={TEXT}", f"--text_b={TEXT_B}", "--top_k=3"]
     done = run_door(*model)
@@ -139,7 +159,11 @@ def test_door_prints_tables_or_json(tflite_file: pathlib.Path, directory: pathli
         (["--text=a [MASK]", "--saved_model=a", "--model=b"], 2, "--model goes with --tflite"),
         (["--saved_model=a"], 2, "missing --text"),
         (["--text=a [MASK]", "--tflite=nowhere.tflite", "--model={model}"], 1, "nowhere.tflite: No such file"),
-        (["--text=a [MASK]", "--tflite={tflite}", "--model=nowhere"], 1, "nowhere/albert_config.json: No such file"),
+        (
+            ["--text=a [MASK]", "--tflite={tflite}", "--model=nowhere"],
+            1,
+            "nowhere: no such folder; a model directory is wanted",
+        ),
         (["--text=none", "--tflite={tflite}", "--model={model}"], 1, "there is no [MASK] in 'none'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -70,8 +71,12 @@ def check_refused(folder: Path, arguments: list[str], code: int, message: str) -
         (["--input=hollow"], 1, "hollow: a folder without files"),
         (["--input=hol*"], 1, "hol*: matches folders only; name the files in them, as in 'texts/*.txt'"),
         (["--language=e1"], 2, "language must be a code such as en or zh, got 'e1'"),
-        (["--tokenizer=missing"], 1, "missing: No such file or directory"),
-        (["--tokenizer=full"], 1, "full/tokenizer_config.json: No such file or directory"),
+        (
+            ["--tokenizer=missing"],
+            1,
+            "missing: no such folder; a folder with spiece.model and tokenizer_config.json is wanted",
+        ),
+        (["--tokenizer=full"], 1, "full: has no tokenizer_config.json; a folder with spiece.model"),
         (["--tokenizer=no.model"], 1, "no.model: not a SentencePiece model, or a damaged one (16 bytes)"),
         (["--tokenizer=cut.model"], 1, "cut.model: not a SentencePiece model, or a damaged one"),
         (["--tokenizer=plain.model"], 1, "plain.model: the vocabulary of 90 pieces has no [CLS], [SEP], [MASK]"),
@@ -110,7 +115,7 @@ def test_faults_found_before_any_work(folder: Path, arguments: list[str], code: 
     [
         (["--input=empty.txt"], "empty.txt: no text; one sentence a line is expected"),
         (["--input=words.txt"], "words.txt: no document of two words or more"),
-        (["--input=good.txt,bad.txt"], "bad.txt: byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"),
+        (["--input=good.txt,bad.txt"], "bad.txt: line 3, byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"),
         (["--runner=NoSuchRunner"], "Unexpected pipeline runner: NoSuchRunner"),
     ],
 )
@@ -119,8 +124,25 @@ def test_faults_found_while_working(folder: Path, arguments: list[str], message:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_cannot_be_written_is_named(folder: Path, workers: int) -> None:
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, 3_000))  # noqa: E731
+    arguments = ["--input=good.txt", "--tokenizer=tokenizer", "--output_dir=out", f"--num_workers={workers}"]
+    done = subprocess.run(
+        building.command(*arguments, "--num_shards=1"), capture_output=True, text=True, timeout=300, cwd=folder,
+        env=building.environment(), preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "pipelines.build_pretraining_data: error: out.building/pretrain-00000-of-00001.tfrecord: File too large"
+    )
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.slow
 def test_a_fault_in_a_worker_process_reads_the_same(folder: Path) -> None:
-    message = f"{folder}/bad.txt: byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"
+    message = f"{folder}/bad.txt: line 3, byte 13: not valid UTF-8 (0xe2: invalid continuation byte)"
     check_refused(folder, ["--input=good.txt,bad.txt", "--num_workers=2"], 1, message)
 
 

@@ -276,7 +276,7 @@ def test_documents_with_bad_input_are_left_out_on_demand(tmp_path: Path, tokeniz
     expected = building.build(
         tmp_path / "one", [write_corpus(tmp_path / "c.txt", [*DOCUMENTS[:30], ["an bel"], DOCUMENTS[31]])], tokenizer
     )
-    with pytest.raises(ValueError, match=r"bad\.txt: byte 10: not valid UTF-8"):
+    with pytest.raises(ValueError, match=r"bad\.txt: line 3, byte 10: not valid UTF-8"):
         building.build(tmp_path / "two", [good, bad], tokenizer)
     assert not (tmp_path / "two").exists()
     reading = ReaderSettings(on_bad_input="skip")
@@ -346,7 +346,7 @@ def test_finished_shards_are_kept_when_a_run_is_killed(
 
     done = building.run(*arguments)
     assert done.returncode == 0, done.stderr
-    assert "1 shards were finished by an earlier run and are kept" in done.stderr
+    assert "kept 1 finished shard of an earlier run" in done.stderr
     assert building.content(output) == building.content(baseline)
     shard = output / shard.name
     assert (shard.stat().st_ino, shard.stat().st_mtime_ns) == before

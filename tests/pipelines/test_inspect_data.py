@@ -574,8 +574,9 @@ def test_the_door_names_broken_shards(static: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--data_dir=none"], 1, "none: no such data directory; pipelines.build_pretraining_data makes one"),
-        (["--data_dir=empty"], 1, "empty/dataset.json: not there; pipelines.build_pretraining_data makes"),
+        (["--data_dir=none"], 1, "none: no such folder; a data directory is wanted, as pipelines.build"),
+        (["--data_dir=empty"], 1, "empty: is an empty folder; a data directory is wanted, as pipelines."),
+        (["--data_dir=cut"], 1, "cut/dataset.json:1:11: not valid JSON: Expecting value"),
         (["--data_dir=other"], 1, "other/dataset.json: format must be \"albert_tf pretraining data\", got None"),
         (["--data_dir=dynamic", "--html=empty"], 1, "empty: is a folder, a file was expected"),
         (["--data_dir=dynamic", "--show=-1"], 2, "show must be in [0, 1000], got -1"),
@@ -586,6 +587,8 @@ def test_the_door_names_broken_shards(static: Path) -> None:
 )  # fmt: skip
 def test_wrong_use(arguments: list[str], code: int, message: str, dynamic: Path) -> None:
     (dynamic.parent / "empty").mkdir()
+    (dynamic.parent / "cut").mkdir()
+    (dynamic.parent / "cut" / "dataset.json").write_text('{"format":')
     (dynamic.parent / "other").mkdir()
     (dynamic.parent / "other" / "dataset.json").write_text("{}")
     done = run(*arguments, cwd=dynamic.parent)

@@ -109,7 +109,8 @@ def test_format_follows_the_name(path: str, form: str) -> None:
     ],
 )
 def test_faults_of_text_are_named_by_file_and_byte(form: str, content: bytes, position: int, reason: str) -> None:
-    with pytest.raises(InputError, match=rf"^corpus/a\.txt: byte {position}: {reason}"):
+    line = 1 + content[:position].count(b"\n")
+    with pytest.raises(InputError, match=rf"^corpus/a\.txt: line {line}, byte {position}: {reason}"):
         read(content, form)
 
 
@@ -118,8 +119,8 @@ def test_faults_of_text_are_named_by_file_and_byte(form: str, content: bytes, po
     [
         (b'{"text": "a"', 12 + 6, "not valid JSON: Expecting ',' delimiter"),
         ('{"é": 1, x}'.encode(), 6 + 10, "not valid JSON"),
-        (b"[1, 2]", 6, "holds a JSON list, not an object"),
-        (b"7", 6, "holds a JSON int, not an object"),
+        (b"[1, 2]", 6, "holds an array, no object"),
+        (b"7", 6, "holds a number, no object"),
         (b'{"body": "a"}', 6, "the object has no key 'text'"),
         (b'{"text": ["a"]}', 6, "'text' holds no text"),
         (b'{"text": null}', 6, "'text' holds no text"),
@@ -130,25 +131,27 @@ def test_faults_of_text_are_named_by_file_and_byte(form: str, content: bytes, po
     ],
 )
 def test_faults_of_json_are_named_by_file_and_byte(line: bytes, position: int, reason: str) -> None:
-    with pytest.raises(InputError, match=f"^corpus/a\\.txt: byte {position}: {reason}"):
+    with pytest.raises(InputError, match=f"^corpus/a\\.txt: line 4, byte {position}: {reason}"):
         read(b"\n  \n \n" + line + b"\n", "jsonl")
 
 
 @pytest.mark.parametrize(
-    ("form", "content", "expected", "byte"),
+    ("form", "content", "expected", "line", "byte"),
     [
-        ("sentences", b"a\nb\n\nc\nd\xff\ne\n\nf\n", [["a", "b"], ["f"]], 8),
-        ("paragraphs", b"a b\n\nc\0\n\nd e\n", [["a b"], ["d e"]], 6),
-        ("files", b"a\n\nb\xff\n", [], 4),
-        ("jsonl", b'{"text": "a"}\n{\n{"text": "b"}\n', [["a"], ["b"]], 15),
+        ("sentences", b"a\nb\n\nc\nd\xff\ne\n\nf\n", [["a", "b"], ["f"]], 5, 8),
+        ("paragraphs", b"a b\n\nc\0\n\nd e\n", [["a b"], ["d e"]], 3, 6),
+        ("files", b"a\n\nb\xff\n", [], 3, 4),
+        ("jsonl", b'{"text": "a"}\n{\n{"text": "b"}\n', [["a"], ["b"]], 2, 15),
     ],
 )
-def test_documents_with_a_fault_are_left_out(form: Any, content: bytes, expected: list[list[str]], byte: int) -> None:
+def test_documents_with_a_fault_are_left_out(
+    form: Any, content: bytes, expected: list[list[str]], line: int, byte: int
+) -> None:
     faults: list[BadInput] = []
     reading = ReaderSettings(input_format=form, on_bad_input="skip")
     assert list(read_documents(io.BytesIO(content), "a.txt", reading, note=faults.append)) == expected
-    ((file, found, reason),) = faults
-    assert (file, found) == ("a.txt", byte)
+    ((*found, reason),) = faults
+    assert found == ["a.txt", line, byte]
     assert reason
 
 
@@ -158,6 +161,7 @@ def test_documents_with_a_fault_are_left_out(form: Any, content: bytes, expected
         ({"input_format": "xml"}, "input_format must be one of auto, sentences, paragraphs, files, jsonl, got 'xml'"),
         ({"on_bad_input": "warn"}, "on_bad_input must be one of fail, skip, got 'warn'"),
         ({"language": "e1"}, "language must be a code such as en or zh, got 'e1'"),
+        ({"language": "english"}, "language must be a code such as en or zh, got 'english'"),
         ({"language": ""}, "language must be a code"),
         ({"text_key": ""}, "text_key must not be empty"),
     ],

@@ -48,7 +48,8 @@ def test_ids_are_those_of_the_published_vocabularies() -> None:
     assert (trained.pad_id, trained.unk_id, trained.cls_id, trained.sep_id, trained.mask_id) == (0, 1, 2, 3, 4)
     assert trained.special_ids == frozenset(range(5))
     assert trained.vocab_size == 150
-    assert counts == {"lines": len(LINES), "bytes": sum(len(line) for line in LINES)}
+    size = sum(len(line) for line in LINES)
+    assert counts == {"lines read": len(LINES), "bytes read": size, "lines used": len(LINES), "bytes used": size}
     for line in LINES[:20]:
         ids = trained.encode(line)
         assert trained.unk_id not in ids
@@ -70,10 +71,20 @@ def test_dropped_lines_are_counted_by_reason() -> None:
     long = "an bel " * 30
     _, counts = train([*LINES, long, "", "\u0301", "an\x00bel", long, "\u2585"], max_sentence_length=200)
     assert max(map(len, LINES)) <= 200 < len(long.strip())
-    assert counts["lines"] == len(LINES)
+    assert counts["lines read"] == len(LINES) + 6
+    assert counts["lines used"] == len(LINES)
     assert counts["dropped: too long"] == 2
     assert counts["dropped: empty"] == 2
     assert counts["dropped: reserved character"] == 2
+
+
+def test_of_more_text_than_fits_an_even_sample_is_used() -> None:
+    lines = LINES * 60
+    trained, counts = train(lines, sample_megabytes=1)
+    assert counts["bytes read"] == sum(map(len, lines)) > 1_050_000
+    assert counts["lines read"] == len(lines) == counts["lines used"] + counts["dropped: not sampled"]
+    assert 999_000 < counts["bytes used"] <= 1_000_000
+    assert train(lines, sample_megabytes=1)[0].model_proto == trained.model_proto
 
 
 def test_a_vocabulary_too_big_or_too_small_for_the_text_is_explained() -> None:
@@ -103,6 +114,11 @@ def test_no_text_and_a_failing_source_are_reported() -> None:
         ({"vocab_size": 13}, r"vocab_size must be in \[14, 10000000\], got 13"),
         ({"character_coverage": 0.0}, r"character_coverage must be in \[0.98, 1.0\], got 0.0"),
         ({"max_sentence_length": 0}, r"max_sentence_length must be in \[10, 1073741824\], got 0"),
+        ({"sample_megabytes": 0}, r"sample_megabytes must be in \[1, 2000\], got 0"),
+        (
+            {"max_sentence_length": 1_000_001, "sample_megabytes": 1},
+            "max_sentence_length must be at most sample_megabytes, 1000000 bytes, got 1000001",
+        ),
         ({"num_threads": 0}, r"num_threads must be in \[1, 1024\], got 0"),
     ],
 )
@@ -131,7 +147,7 @@ def test_door_writes_a_tokenizer_that_loads(tmp_path: Path) -> None:
     ("name", "content", "arguments", "code", "message"),
     [
         ("a.txt", b"", [], 1, "a.txt: no line of text to train on (the input is empty)"),
-        ("a.txt", b"an bel\n\nan\xffbel", [], 1, "a.txt: byte 10: not valid UTF-8 (0xff: invalid start byte)"),
+        ("a.txt", b"an bel\n\nan\xffbel", [], 1, "a.txt: line 3, byte 10: not valid UTF-8 (0xff: invalid start byte)"),
         ("b.txt", b"an", [], 1, "a.txt: no such file"),
         ("a.txt", b"an bel cor", ["--vocab_size=90"], 1, "vocab_size must be at"),
         ("a.txt", b"an bel cor", ["--vocab_size=9"], 2, "vocab_size must be in [14, 10000000], got 9"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
-from albert_tf import model_directory, progress
+from albert_tf import files, model_directory, progress
 from albert_tf.config import AlbertConfig
 from albert_tf.training import settings as settings_module
 from albert_tf.training.loop import DivergedError
@@ -89,7 +92,16 @@ def test_config_of_another_vocabulary(tmp_path: pathlib.Path) -> None:
 
 def test_tokenizer_of_another_run(tmp_path: pathlib.Path, data_dir: pathlib.Path) -> None:
     (data_dir / "spiece.model").write_bytes(toy.tokenizer(57).model_proto)
-    _assert_refused(_door(tmp_path), 1, "dataset.json: made with the tokenizer", "but the files beside it are")
+    digests = [toy.tokenizer(size).digest[:12] for size in (61, 57)]
+    message = f"made with the tokenizer {digests[0]}, but the files beside it in {data_dir} are {digests[1]};"
+    _assert_refused(_door(tmp_path), 1, f"dataset.json: {message} build the shards again")
+    assert not (tmp_path / "run").exists()
+
+
+def test_cut_description_of_the_data(tmp_path: pathlib.Path, data_dir: pathlib.Path) -> None:
+    content = (data_dir / "dataset.json").read_text()
+    (data_dir / "dataset.json").write_text(content[: len(content) // 2])
+    _assert_refused(_door(tmp_path), 1, f"{data_dir}/dataset.json:", ": not valid JSON: ")
     assert not (tmp_path / "run").exists()
 
 
@@ -150,6 +162,52 @@ def test_another_runs_folder(tmp_path: pathlib.Path, settings: PretrainingSettin
     (run / "settings.json").write_text(settings_module.to_json(fingerprint))
     done = _door(tmp_path, "--intermediate_size=14", "--embedding_size=6", learning_rate="0.02", train_batch_size="5")
     _assert_refused(done, 1, "settings.json", "learning_rate = 0.01 there, 0.02 asked for", "data = '000000")
+
+
+@pytest.mark.usefixtures("data_dir")
+def test_a_run_that_is_at_work_keeps_others_out(tmp_path: pathlib.Path) -> None:
+    with files.lock_directory(tmp_path / "run"):
+        _assert_refused(_door(tmp_path), 1, f"{tmp_path}/run: another run works there; wait for it, or name another")
+
+
+def test_where_a_run_stopped(settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = dataclasses.replace(settings, save_checkpoints_steps=3, log_steps=2, eval_data_dir=settings.data_dir)
+    run = Pretraining(changed, progress.progress)
+    assert run.where_it_stopped() == (
+        "stopped at step 0 of 7; there is no checkpoint yet: the same command begins anew"
+    )
+
+    def interrupt(self: Pretraining, *arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pretraining, "_evaluate", interrupt)  # at the end, before the last checkpoint
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert run.where_it_stopped() == ("stopped at step 7 of 7; the same command goes on from the checkpoint of step 6")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_dir")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_with_a_word_on_its_step(tmp_path: pathlib.Path, number: int, code: int) -> None:
+    shape = ["--hidden_size=10", "--num_attention_heads=2", "--num_hidden_layers=2", "--max_position_embeddings=23"]
+    folders = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run", "--strategy=cpu"]
+    steps = ["--num_train_steps=9999999", "--save_checkpoints_steps=20", "--learning_rate=1e-4", "--train_batch_size=3"]
+    command = [sys.executable, "-m", "albert_tf.pretrain", *shape, *folders, *steps]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "run" / "checkpoints" / "step-20.index").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(number)
+        messages = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == code, messages
+    last = [line for line in messages if "stopped" in line][-1]
+    found = re.search(
+        r"stopped at step (\d+) of 9999999; the same command goes on from the checkpoint of step (\d+)", last
+    )
+    assert found is not None
+    assert 20 <= int(found[2]) <= int(found[1])
+    assert (tmp_path / "run" / "checkpoints" / f"step-{found[2]}.index").exists()
 
 
 def test_tpu_that_is_not_there(settings: PretrainingSettings) -> None:
