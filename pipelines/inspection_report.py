@@ -81,6 +81,10 @@ def _counts(found: Inspection) -> Table:
         _row("unknown, of all tokens", Figure(figures.unknown / max(1, figures.tokens))),
         _row("examples equal to another one", Figure(figures.duplicates() / examples)),
     ]
+    if data.sentence_objective != "none":
+        # The records do not tell; that labels and counts agree is checked where both are there.
+        strangers = data.counts.get("examples_with_stranger", 0)
+        rows.append(_row("examples across documents, as counted in the build", Figure(strangers / examples)))
     if has_labels(data):
         share = binomial(figures.labels_1, examples, 0.5)
         # The original gives label 1 to every chunk of one sentence.

@@ -244,7 +244,7 @@ def test_a_wrong_manifest_is_refused(
 
 
 def test_missing_directory() -> None:
-    with pytest.raises(FileNotFoundError, match="no such data directory"):
+    with pytest.raises(FileNotFoundError, match="no such folder; a data directory is wanted"):
         read_data_directory("/nowhere/at/all")
 
 

@@ -74,7 +74,7 @@ def check_refused(folder: Path, arguments: list[str], code: int, message: str) -
         (
             ["--tokenizer=missing"],
             1,
-            "missing: no such folder; a folder with spiece.model and tokenizer_config.json is wanted",
+            "missing: no such folder; a folder with spiece.model or vocab.txt and",
         ),
         (["--tokenizer=full"], 1, "full: has no tokenizer_config.json; a folder with spiece.model"),
         (["--tokenizer=no.model"], 1, "no.model: not a SentencePiece model, or a damaged one (16 bytes)"),
