@@ -101,7 +101,7 @@ def main() -> None:
 
 def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]:
     """Sentences of all files, one file after the other."""
-    from pipelines import files, readers
+    from pipelines import files, readers, word_marks
 
     total = sum(file.size for file in inputs)
     # A small input is read in a moment; a fault in it then stands alone on the terminal.
@@ -109,7 +109,7 @@ def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]
     with shown or contextlib.nullcontext() as bar:
         for file in inputs:
             for document in readers.read_documents(files.read_lines(file.path), file.path, reading, note=note):
-                yield from document
+                yield from map(word_marks.without_marks, document)
             if bar:
                 bar.advance(file.size)
     if shown:
