@@ -15,8 +15,9 @@ import pytest
 from albert_tf import features
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.wordpiece import WordPieceTokenizer
-from pipelines import inspection, word_marks
+from pipelines import dataset, inspection, word_marks
 from pipelines.dataset_reader import read_dataset
+from pipelines.examples import ExampleSettings
 from pipelines.readers import ReaderSettings, read_documents
 from pipelines.sentences import tokenize_document, word_start_rule
 from tests import segmented, wordpiece_toys
@@ -181,6 +182,19 @@ def test_records_hold_the_ids_of_the_text_without_separators(name: str, tmp_path
         pieces[kind] = np.load(tmp_path / kind / "piece_counts.npy").tolist()
     assert pieces["marked"] == pieces["plain"]
     assert sum(pieces["plain"]) > 1000
+
+
+def test_directories_of_other_separators_are_told_apart() -> None:
+    tokenizer, settings = TOKENIZERS["wordpiece"], ExampleSettings(max_seq_length=59)
+    without = dataset.describe_settings(settings, ReaderSettings(), tokenizer)
+    marked = dataset.describe_settings(settings, ReaderSettings(word_separator="|"), tokenizer)
+    with pytest.raises(ValueError, match=r"d: made with settings\.word_separator = None, asked for '\|'; name another"):
+        dataset.check_same_settings(dataset.to_json(without), marked, "d")
+    # One from before there was the setting has none.
+    del without["settings"]["word_separator"]
+    dataset.check_same_settings(
+        dataset.to_json(without), dataset.describe_settings(settings, ReaderSettings(), tokenizer), "d"
+    )
 
 
 def door(module: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
