@@ -120,16 +120,6 @@ class AlbertTokenizer(Tokenizer):
             if _ends_in_digit_comma(piece) and i not in self.special_ids
         }
 
-    @functools.cached_property
-    def _word_starts(self) -> list[bool]:
-        return [word_starts.is_word_start(piece) for piece in self._pieces]
-
-    @functools.cached_property
-    def _word_context(self) -> tuple[list[bool], list[bool]]:
-        ends = [word_starts.ends_without_space(piece) for piece in self._pieces]
-        loose = [not word_starts.begins_with_mark(piece) for piece in self._pieces]
-        return ends, loose
-
     def normalize(self, text: str) -> str:
         """Text as the SentencePiece model sees it."""
         return normalize_text(text, self.config)
@@ -219,12 +209,13 @@ class AlbertTokenizer(Tokenizer):
         return self.id_to_piece(token_id).replace(WORD_BOUNDARY, " ")
 
     def word_start_table(self, as_original: bool = False) -> list[bool]:
-        if as_original:
-            return [word_starts.is_word_start_as_original(piece) for piece in self._pieces]
-        return self._word_starts
+        rule = word_starts.is_word_start_as_original if as_original else word_starts.is_word_start
+        return [rule(piece) for piece in self._pieces]
 
     def word_context_tables(self) -> tuple[list[bool], list[bool]]:
-        return self._word_context
+        ends = [word_starts.ends_without_space(piece) for piece in self._pieces]
+        loose = [not word_starts.begins_with_mark(piece) for piece in self._pieces]
+        return ends, loose
 
     def digit_comma_table(self) -> dict[int, list[int]]:
         """Digit-comma rule as a static table: each id that the rule cuts and the ids that take its place."""

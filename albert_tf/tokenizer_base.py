@@ -167,13 +167,17 @@ class Tokenizer(abc.ABC):
 
     def word_starts(self, ids: Iterable[int]) -> list[bool]:
         """For each id of a sentence whether a word starts there; special tokens stand for themselves."""
-        starts, (ends, loose) = self.word_start_table(), self.word_context_tables()
+        starts, ends, loose = self._word_tables
         found = []
         behind_end = False
         for i in ids:
             found.append(starts[i] or (behind_end and loose[i]))
             behind_end = ends[i]
         return found
+
+    @functools.cached_property
+    def _word_tables(self) -> tuple[list[bool], list[bool], list[bool]]:
+        return (self.word_start_table(), *self.word_context_tables())
 
     @abc.abstractmethod
     def word_start_table(self, as_original: bool = False) -> list[bool]:

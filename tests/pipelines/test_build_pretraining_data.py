@@ -97,8 +97,8 @@ def test_a_data_directory_is_complete_and_true(
     assert dataset["special_ids"] == {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
     assert dataset["excluded_replacement_ids"] == [0, 1, 2, 3, 4]
     reading = {"input_format": "auto", "language": "en", "text_key": "text", "on_bad_input": "fail"}
-    reading |= {"word_separator": None}
-    assert dataset["settings"] == {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, **reading}
+    reading_settings = {**reading, "word_separator": None}
+    assert dataset["settings"] == {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, **reading_settings}
     copied = AlbertTokenizer(
         (output / "spiece.model").read_bytes(),
         config=TokenizerConfig.from_json((output / "tokenizer_config.json").read_text()),
