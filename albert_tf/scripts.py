@@ -59,7 +59,7 @@ _IDEOGRAPHS = (
 
 # Punctuation of East Asian type, which takes the width of an ideograph and so brings its own space.
 _WIDE_PUNCTUATION = (
-    (0x3000, 0x303F),
+    (0x3001, 0x303F),
     (0x30FB, 0x30FB),
     (0xFE10, 0xFE1F),
     (0xFE30, 0xFE4F),

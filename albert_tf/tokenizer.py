@@ -9,7 +9,6 @@ This module imports no TensorFlow and opens no file: it takes bytes and text.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import functools
 import unicodedata
@@ -20,7 +19,7 @@ import sentencepiece
 
 from albert_tf import word_starts
 from albert_tf.json_object import JsonConfig
-from albert_tf.tokenizer_base import CLS_PIECE, MASK_PIECE, SEP_PIECE, Tokenizer, check_unicode
+from albert_tf.tokenizer_base import CLS_PIECE, MASK_PIECE, SEP_PIECE, BoundedCache, Tokenizer, check_unicode
 from albert_tf.word_starts import WORD_BOUNDARY
 
 __all__ = [
@@ -92,6 +91,7 @@ class AlbertTokenizer(Tokenizer):
     def __init__(self, model_proto: bytes, *, config: TokenizerConfig | None = None):
         self.model_proto = bytes(model_proto)
         self.config = config or TokenizerConfig()
+        self._lengths = BoundedCache[int]()  # of words after normalisation, in characters
         self._processor = _load_processor(self.model_proto)
         size: int = self._processor.get_piece_size()
         self._set_pieces(
@@ -119,16 +119,6 @@ class AlbertTokenizer(Tokenizer):
             for i, piece in enumerate(self._pieces)
             if _ends_in_digit_comma(piece) and i not in self.special_ids
         }
-
-    @functools.cached_property
-    def _word_starts(self) -> list[bool]:
-        return [word_starts.is_word_start(piece) for piece in self._pieces]
-
-    @functools.cached_property
-    def _word_context(self) -> tuple[list[bool], list[bool]]:
-        ends = [word_starts.ends_without_space(piece) for piece in self._pieces]
-        loose = [not word_starts.begins_with_mark(piece) for piece in self._pieces]
-        return ends, loose
 
     def normalize(self, text: str) -> str:
         """Text as the SentencePiece model sees it."""
@@ -163,35 +153,35 @@ class AlbertTokenizer(Tokenizer):
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[bool]]:
         text = self._checked("".join(words))
         ids, starts, begins, ends = self._encode_with_offsets(text)
+        number = 0
         for at in self._boundaries(words):
+            # Where SentencePiece cuts inside what one character became, all parts but the last are empty.
+            while number < len(ids) and begins[number] < at >= ends[number]:
+                number += 1
             # Behind a space the piece starts a word anyway, or a bare boundary mark before it does.
-            if 0 < at < len(text) and text[at - 1] != " ":
-                # Where SentencePiece cuts inside what one character became, all parts but the last are empty.
-                first = min(bisect.bisect_left(begins, at), bisect.bisect_right(ends, at))
-                starts[first : first + 1] = [True] * (first < len(starts))
+            if number < len(ids) and at and text[at - 1] != " ":
+                starts[number] = True
         return ids, starts
 
     def _encode_with_offsets(self, text: str) -> tuple[list[int], list[bool], list[int], list[int]]:
         """Ids of normalised text; whether each is the first or behind a space; where each begins and ends."""
         found = self._processor.encode(text, return_type="offset_mapping")
-        ids: list[int] = []
-        starts: list[bool] = []
-        begins: list[int] = []
-        ends: list[int] = []
-        for token_id, piece, (begin, end) in zip(found["ids"], found["pieces"], found["offsets"], strict=True):
-            starts.append(not ids or piece.startswith(WORD_BOUNDARY))
-            if not (self.config.split_digit_comma and _ends_in_digit_comma(piece)):
-                ids.append(token_id)
-                begins.append(begin)
-                ends.append(end)
-                continue
-            parts = self._split_digit_comma(piece)
-            lengths = [len(part.replace(WORD_BOUNDARY, "")) for part in parts]
-            inner = [max(begin, end - sum(lengths[number:])) for number in range(1, len(parts))]
-            ids += map(self.piece_to_id, parts)
-            starts += [False] * len(inner)
-            begins += [begin, *inner]
-            ends += [*inner, end]
+        ids: list[int] = found["ids"]
+        starts = [piece.startswith(WORD_BOUNDARY) for piece in found["pieces"]]
+        starts[:1] = [True] * bool(ids)
+        begins = [begin for begin, _ in found["offsets"]]
+        ends = [end for _, end in found["offsets"]]
+        if self.config.split_digit_comma and _holds_digit_comma(text):
+            # From the end, so that the places before stay.
+            for number in reversed(range(len(ids))):
+                if _ends_in_digit_comma(found["pieces"][number]):
+                    parts = self._split_digit_comma(found["pieces"][number])
+                    lengths = [len(part.replace(WORD_BOUNDARY, "")) for part in parts]
+                    inner = [max(begins[number], ends[number] - sum(lengths[n:])) for n in range(1, len(parts))]
+                    ids[number : number + 1] = map(self.piece_to_id, parts)
+                    starts[number + 1 : number + 1] = [False] * len(inner)
+                    begins[number + 1 : number + 1] = inner
+                    ends[number:number] = inner
         return ids, starts, begins, ends
 
     def _boundaries(self, words: Sequence[str]) -> Iterator[int]:
@@ -199,8 +189,11 @@ class AlbertTokenizer(Tokenizer):
         at = 0
         is_behind_space = True
         for word in filter(None, words[:-1]):
-            # Between letters, so that spaces at the edges are seen.
-            at += len(self.normalize(f"x{word}x")) - 2 - (is_behind_space and word[0].isspace())
+            length = self._lengths.get(word)
+            if length is None:
+                # Between letters, so that spaces at the edges are seen.
+                length = self._lengths[word] = len(self.normalize(f"x{word}x")) - 2
+            at += length - (is_behind_space and word[0].isspace())
             is_behind_space = word[-1].isspace()
             yield at
 
@@ -216,12 +209,13 @@ class AlbertTokenizer(Tokenizer):
         return self.id_to_piece(token_id).replace(WORD_BOUNDARY, " ")
 
     def word_start_table(self, as_original: bool = False) -> list[bool]:
-        if as_original:
-            return [word_starts.is_word_start_as_original(piece) for piece in self._pieces]
-        return self._word_starts
+        rule = word_starts.is_word_start_as_original if as_original else word_starts.is_word_start
+        return [rule(piece) for piece in self._pieces]
 
     def word_context_tables(self) -> tuple[list[bool], list[bool]]:
-        return self._word_context
+        ends = [word_starts.ends_without_space(piece) for piece in self._pieces]
+        loose = [not word_starts.begins_with_mark(piece) for piece in self._pieces]
+        return ends, loose
 
     def digit_comma_table(self) -> dict[int, list[int]]:
         """Digit-comma rule as a static table: each id that the rule cuts and the ids that take its place."""

@@ -6,11 +6,14 @@ import abc
 import functools
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from albert_tf.json_object import JsonConfig
 
 CLS_PIECE, SEP_PIECE, MASK_PIECE = "[CLS]", "[SEP]", "[MASK]"
+
+_Value = TypeVar("_Value")
+_MOST_CACHED = 1 << 18  # words
 
 
 def truncate_pair(length_a: int, length_b: int, room: int) -> tuple[int, int]:
@@ -164,13 +167,17 @@ class Tokenizer(abc.ABC):
 
     def word_starts(self, ids: Iterable[int]) -> list[bool]:
         """For each id of a sentence whether a word starts there; special tokens stand for themselves."""
-        starts, (ends, loose) = self.word_start_table(), self.word_context_tables()
+        starts, ends, loose = self._word_tables
         found = []
         behind_end = False
         for i in ids:
             found.append(starts[i] or (behind_end and loose[i]))
             behind_end = ends[i]
         return found
+
+    @functools.cached_property
+    def _word_tables(self) -> tuple[list[bool], list[bool], list[bool]]:
+        return (self.word_start_table(), *self.word_context_tables())
 
     @abc.abstractmethod
     def word_start_table(self, as_original: bool = False) -> list[bool]:
@@ -218,6 +225,15 @@ class Tokenizer(abc.ABC):
         if not 0 <= token_id < self.vocab_size:
             raise ValueError(f"id must be in [0, {self.vocab_size}), got {token_id}")
         return int(token_id)
+
+
+class BoundedCache(dict[str, _Value]):
+    """What was found for words, which is kept until there are too many of them."""
+
+    def __setitem__(self, word: str, value: _Value) -> None:
+        if len(self) >= _MOST_CACHED:
+            self.clear()
+        super().__setitem__(word, value)
 
 
 def check_unicode(text: str) -> None:

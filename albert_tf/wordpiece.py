@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from albert_tf.json_object import JsonConfig
 from albert_tf.scripts import is_ideograph, is_wide_punctuation
-from albert_tf.tokenizer_base import Tokenizer, check_unicode
+from albert_tf.tokenizer_base import BoundedCache, Tokenizer, check_unicode
 from albert_tf.words import CLEANED, SPACED, normalize_word, split_punctuation
 
 PAD_PIECE, UNK_PIECE = "[PAD]", "[UNK]"
@@ -27,7 +27,6 @@ MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
 
 _UNUSED = re.compile(r"\[unused\d+\]")  # room that BERT's vocabularies leave for pieces to come
 _CLOSING = frozenset(",.;:!?)]}%")
-_MOST_CACHED = 1 << 18  # words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +83,8 @@ class WordPieceTokenizer(Tokenizer):
             advice="take the vocab.txt of a BERT or ALBERT model",
         )
         self._longest = max(map(len, pieces))
-        self._cache: dict[str, _CutWord] = {}
+        self._cache = BoundedCache[_CutWord]()
+        self._lengths = BoundedCache[int]()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A Beam worker reads the lines anew; the cache does not travel.
@@ -115,26 +115,37 @@ class WordPieceTokenizer(Tokenizer):
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[bool]]:
         text = "".join(words)
         check_unicode(text)
-        ends = set(itertools.accumulate(map(self._length, words)))
-        if self._length(text) not in ends:
-            # Composed across a boundary: only the text before each tells where it is.
-            ends = {self._length("".join(words[:count])) for count in range(1, len(words))}
         ids: list[int] = []
+        begins: list[int] = []  # counted in characters of the normalised text, spaces aside
         starts: list[bool] = []
         at = 0
         for stretch in text.translate(CLEANED).split():
-            behind_space = True
+            first = len(ids)
             for cut in map(self._cut, stretch.translate(SPACED).split()):
                 ids += cut.ids
                 for length in cut.lengths:
-                    starts.append(behind_space or not ends.isdisjoint(range(at, at + length)))
-                    behind_space = False
+                    begins.append(at)
                     at += length
+            starts += [number == first for number in range(first, len(ids))]
+        begins.append(at)
+        boundaries = list(itertools.accumulate(map(self._length, words)))
+        if boundaries[-1:] != [at]:
+            # Composed across a boundary: only the text before each tells where it is.
+            boundaries = [self._length("".join(words[:count])) for count in range(1, len(words))]
+        number = 0
+        for boundary in boundaries:
+            while number < len(ids) and begins[number + 1] <= boundary:
+                number += 1
+            if number < len(ids):
+                starts[number] = True
         return ids, starts
 
-    def _length(self, text: str) -> int:
-        """Characters of the normalised text, spaces aside."""
-        return sum(sum(self._cut(word).lengths) for word in text.translate(SPACED).split())
+    def _length(self, word: str) -> int:
+        """Characters of a word after normalisation, spaces aside."""
+        length = self._lengths.get(word)
+        if length is None:
+            length = self._lengths[word] = sum(sum(self._cut(part).lengths) for part in word.translate(SPACED).split())
+        return length
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`. Special tokens give nothing; the vocabulary keeps no spaces, so they are put by guess.
@@ -175,8 +186,6 @@ class WordPieceTokenizer(Tokenizer):
             for part in split_punctuation(normalize_word(word, self.config.lower_case)):
                 pieces += self._pieces_of(part)
             found = _CutWord(tuple(token_id for token_id, _ in pieces), tuple(length for _, length in pieces))
-            if len(self._cache) >= _MOST_CACHED:
-                self._cache.clear()
             self._cache[word] = found
         return found
 

@@ -7,19 +7,23 @@ between them. This module imports no TensorFlow; `export.text_graph` does the sa
 
 from __future__ import annotations
 
-from albert_tf.tokenizer import MASK_PIECE, WORD_BOUNDARY, AlbertTokenizer
+from albert_tf.tokenizer import WORD_BOUNDARY, AlbertTokenizer
+from albert_tf.tokenizer_base import MASK_PIECE, Tokenizer
 
 MARKER = MASK_PIECE
 DROPPED = -1
 
 
-def glued_ids(tokenizer: AlbertTokenizer) -> list[int]:
+def glued_ids(tokenizer: Tokenizer) -> list[int]:
     """For each id of the vocabulary the id that stands for it where no space precedes, [V].
 
     SentencePiece starts every text with a word boundary. Behind a marker without a space, as in "[MASK]s" or "[MASK].",
-    there is none: "▁s" becomes "s" where the vocabulary has it, a bare "▁" is `DROPPED`, the rest stays.
+    there is none: "▁s" becomes "s" where the vocabulary has it, a bare "▁" is `DROPPED`, the rest stays. Other
+    tokenizers' pieces do not say what stands before them, so all stay.
     """
     glued = list(range(tokenizer.vocab_size))
+    if not isinstance(tokenizer, AlbertTokenizer):
+        return glued
     for token_id in glued.copy():
         piece = tokenizer.id_to_piece(token_id)
         if piece == WORD_BOUNDARY:
@@ -33,12 +37,12 @@ def glued_ids(tokenizer: AlbertTokenizer) -> list[int]:
 class MarkedTextEncoder:
     """Ids of texts with markers. Keeps the table of `glued_ids`, which takes a moment to make."""
 
-    def __init__(self, tokenizer: AlbertTokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._glued = glued_ids(tokenizer)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`, with the mask id at every "[MASK]"; without a marker the same as `AlbertTokenizer.encode`."""
+        """Ids of `text`, with the mask id at every "[MASK]"; without a marker the same as `Tokenizer.encode`."""
         ids: list[int] = []
         for number, part in enumerate(text.split(MARKER)):
             part_ids = self.tokenizer.encode(part)

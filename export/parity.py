@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from albert_tf import features
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from export.artifacts import ENCODER_INPUTS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Agreement:
     probability: float | None
 
 
-def standard_batches(tokenizer: AlbertTokenizer, max_seq_length: int) -> list[Batch]:
+def standard_batches(tokenizer: Tokenizer, max_seq_length: int) -> list[Batch]:
     """Two batches of built-in English: short texts with an order pair, and one text of the greatest length."""
     ids = [tokenizer.encode(text) or [tokenizer.unk_id] for text in SENTENCES]
     short = min(max_seq_length, 64)
@@ -68,7 +68,7 @@ def standard_batches(tokenizer: AlbertTokenizer, max_seq_length: int) -> list[Ba
 
 
 def make_batch(rows: Sequence[tuple[list[int], list[int], list[int]]], *, predictions: int = 3) -> Batch:
-    """Model inputs of rows as `AlbertTokenizer.encode_pair` gives them, padded to the longest row's tokens.
+    """Model inputs of rows as `Tokenizer.encode_pair` gives them, padded to the longest row's tokens.
 
     Holds `masked_lm_positions` int32 [B, P] too, spread over each row's tokens; nothing is masked.
     """

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from albert_tf import features, folder_kinds
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from export import tflite
 from export.artifacts import ENCODER_INPUTS, SAVED_MODEL_FILE, SIGNATURES_FILE
 from export.marked_text import MARKER, MarkedTextEncoder
@@ -125,7 +125,7 @@ class TFLiteRunner:
     """
 
     def __init__(
-        self, content: bytes, tokenizer: AlbertTokenizer, *, max_seq_length: int, source: str = "TFLite file"
+        self, content: bytes, tokenizer: Tokenizer, *, max_seq_length: int, source: str = "TFLite file"
     ) -> None:
         try:
             self._interpreter = tflite.make_interpreter(content)

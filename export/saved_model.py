@@ -34,7 +34,7 @@ from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_F
 
 if TYPE_CHECKING:
     from albert_tf.modeling.models import AlbertPretrainingModel
-    from albert_tf.tokenizer import AlbertTokenizer
+    from albert_tf.tokenizer_base import Tokenizer
     from export.parity import Agreement
     from export.serving_module import Signature
 
@@ -121,7 +121,7 @@ def _check_earlier_export(path: str | os.PathLike[str]) -> None:
 
 
 def write_saved_models(
-    folder: str, model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, *, max_seq_length: int, top_k: int = TOP_K
+    folder: str, model: AlbertPretrainingModel, tokenizer: Tokenizer, *, max_seq_length: int, top_k: int = TOP_K
 ) -> None:
     """Writes `text` and `ids` into `folder`, unchecked.
 
@@ -129,11 +129,11 @@ def write_saved_models(
       ValueError: if `top_k` is less than 1.
     """
     from export import serving_module
-    from export.text_graph import TextGraph
+    from export.text_graph import make_text_graph
 
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
-    text = TextGraph(tokenizer, max_seq_length)
+    text = make_text_graph(tokenizer, max_seq_length)
     signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
     module = serving_module.WeightsModule(model, text)
     save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
@@ -196,7 +196,7 @@ def _specs(specs: Any) -> dict[str, str]:
 def _compare_with_source(
     folder: str,
     model: AlbertPretrainingModel,
-    tokenizer: AlbertTokenizer,
+    tokenizer: Tokenizer,
     max_seq_length: int,
     max_difference: float,
 ) -> dict[str, Agreement]:

@@ -16,9 +16,9 @@ import tensorflow as tf
 from albert_tf import features
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from export.artifacts import ENCODER_INPUTS
-from export.text_graph import TextGraph
+from export.token_graph import TextGraph
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TEXTS = tf.TensorSpec([None], tf.string)
@@ -85,7 +85,7 @@ def ids_signatures(model: AlbertPretrainingModel) -> dict[str, Signature]:
 
 
 def text_signatures(
-    model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, text: TextGraph, *, top_k: int
+    model: AlbertPretrainingModel, tokenizer: Tokenizer, text: TextGraph, *, top_k: int
 ) -> dict[str, Signature]:
     """Signatures that take text, and `ids`, which takes token ids.
 

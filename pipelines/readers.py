@@ -16,10 +16,11 @@ import dataclasses
 import itertools
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
-from pipelines import blocks
+from pipelines import blocks, word_marks
 
 InputFormat = Literal["auto", "sentences", "paragraphs", "files", "jsonl"]
 INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
@@ -60,12 +61,14 @@ class ReaderSettings:
       language: ISO 639 code, such as "en", of the text that is split into sentences.
       text_key: key of the text in a JSON object.
       on_bad_input: "fail" ends at the first fault, "skip" leaves out the document that has one, and counts it.
+      word_separator: character that stands between words in text that a segmenter cut; None if there is none.
     """
 
     input_format: InputFormat = "auto"
     language: str = "en"
     text_key: str = "text"
     on_bad_input: OnBadInput = "fail"
+    word_separator: str | None = None
 
     def __post_init__(self) -> None:
         if self.input_format not in INPUT_FORMATS:
@@ -76,6 +79,8 @@ class ReaderSettings:
             raise ValueError(f"language must be a code such as en or zh, got {self.language!r}")
         if not self.text_key:
             raise ValueError("text_key must not be empty")
+        if self.word_separator is not None:
+            _check_separator(self.word_separator)
 
     def format_of(self, path: str) -> InputFormat:
         """Format of one file, never "auto"."""
@@ -87,6 +92,19 @@ class ReaderSettings:
         return "jsonl" if name.endswith(_JSON_ENDINGS) else "sentences"
 
 
+def _check_separator(separator: str) -> None:
+    """Refuses what cannot stand between words.
+
+    Raises:
+      ValueError: naming the rule.
+    """
+    if len(separator) != 1 or separator in "\n\r\0\u2581" or unicodedata.category(separator)[0] in "LMN":
+        raise ValueError(
+            "word_separator must be one character that is no letter, mark, digit, end of line or U+2581, such as | or "
+            f"U+200B, got {separator!r}"
+        )
+
+
 def read_documents(
     lines: Iterable[bytes],
     source: str,
@@ -95,6 +113,8 @@ def read_documents(
     note: Callable[[BadInput], None] | None = None,
 ) -> Iterator[list[str]]:
     """Documents of one file, each a list of sentences without surrounding white space; none is empty.
+
+    With `word_separator` the sentences hold `word_marks.MARK` between words.
 
     Args:
       lines: lines of the file with their ends, as an open binary file gives them.
@@ -166,6 +186,9 @@ def _read(
             if note is not None:
                 note(BadInput(source, line, fault.byte, fault.reason))
             continue
+        if settings.word_separator is not None:
+            marked = (word_marks.mark_words(sentence, settings.word_separator) for sentence in sentences)
+            sentences = [sentence for sentence in marked if word_marks.without_marks(sentence).strip()]
         if sentences:
             yield sentences
 
@@ -200,6 +223,9 @@ def _decode(content: bytes, offset: int) -> str:
         raise _FaultError(
             offset + content.index(b"\0"), "a NUL byte, which no text has", "give text files in UTF-8 (not UTF-16)"
         )
+    if word_marks.MARK in text:
+        at = content.index(word_marks.MARK.encode("utf-8"))
+        raise _FaultError(offset + at, "U+FDD0, a noncharacter, which no text has", "remove it")
     return text
 
 
@@ -240,6 +266,8 @@ def _json_text(line: str, offset: int, key: str) -> str:
         ) from None
     if "\0" in text:
         raise _FaultError(offset, f"a NUL character in {key!r}", "remove it")
+    if word_marks.MARK in text:
+        raise _FaultError(offset, f"U+FDD0, a noncharacter, in {key!r}", "remove it")
     return text
 
 

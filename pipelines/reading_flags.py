@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
 from collections.abc import Sequence
 
 from absl import flags, logging
@@ -12,7 +14,7 @@ from pipelines import files, readers, reading_advice
 
 
 def define() -> None:
-    """Defines the flags `input_format`, `language`, `text_key` and `on_bad_input`."""
+    """Defines the flags `input_format`, `language`, `text_key`, `on_bad_input` and `word_separator`."""
     flags.DEFINE_enum(
         "input_format",
         "auto",
@@ -30,11 +32,17 @@ def define() -> None:
         "At text that is not UTF-8, or a line that is not JSON: fail, or skip (leave its document out, and say how "
         "many and where).",
     )
+    flags.DEFINE_string(
+        "word_separator",
+        None,
+        "Character that a segmenter put between words, itself or as in U+200B. It is taken out of the text, and masks "
+        "cover the words that it shows. White space is taken out beside characters of scripts without spaces only.",
+    )
 
 
 def given() -> str:
     """The flags that were given, as one types them, each with a space before it; for the command that comes next."""
-    names = ("input_format", "language", "text_key", "on_bad_input")
+    names = ("input_format", "language", "text_key", "on_bad_input", "word_separator")
     found = [flags.FLAGS[name] for name in names]
     return "".join(f" --{flag.name}={shlex.quote(flag.value)}" for flag in found if flag.present)
 
@@ -52,6 +60,7 @@ def settings() -> readers.ReaderSettings:
             language=values.language,
             text_key=values.text_key,
             on_bad_input=values.on_bad_input,
+            word_separator=_character(values.word_separator),
         )
 
 
@@ -59,3 +68,10 @@ def warn(inputs: Sequence[files.InputFile], reading: readers.ReaderSettings) -> 
     """Warns of what looks wrong about the way in which `inputs` are going to be read."""
     for advice in reading_advice.advise(inputs, reading):
         logging.warning("%s", advice)
+
+
+def _character(value: str | None) -> str | None:
+    """A character, given itself or by its code point, which is how invisible ones can be typed."""
+    if value and re.fullmatch(r"[Uu]\+[0-9A-Fa-f]{4,6}", value) and int(value[2:], 16) <= sys.maxunicode:
+        return chr(int(value[2:], 16))
+    return value

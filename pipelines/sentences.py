@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.tokenizer_base import Tokenizer
+from pipelines import word_marks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,19 +62,26 @@ def tokenize_document(sentences: Sequence[str], tokenizer: Tokenizer, rule: Word
     """The document's sentences in ids.
 
     Args:
-      sentences: text, one sentence each.
+      sentences: text, one sentence each. Where one holds `word_marks.MARK`, its words start there and at spaces, and
+        the text is what is left without the marks.
       tokenizer: gives the ids.
-      rule: where words start.
+      rule: where words start in sentences without marks.
     """
-    rows = [row for row in tokenizer.encode_batch(sentences) if row]
-    ids = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32)
+    marked = {number: word_marks.words(s) for number, s in enumerate(sentences) if word_marks.MARK in s}
+    told = {number: tokenizer.encode_words(words) for number, words in marked.items()}
+    plain = iter(tokenizer.encode_batch([s for number, s in enumerate(sentences) if number not in told]))
+    rows = [told[number][0] if number in told else next(plain) for number in range(len(sentences))]
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    sentence_starts = np.cumsum(lengths) - lengths
+    begins = np.cumsum(lengths) - lengths
+    ids = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32)
     word_starts = rule.apply(ids)
+    for number, (_, starts) in told.items():
+        word_starts[begins[number] : begins[number] + lengths[number]] = starts
+    sentence_starts = begins[lengths > 0]
     word_starts[sentence_starts] = True
     return TokenizedDocument(
         ids=ids,
         word_starts=word_starts,
         sentence_starts=sentence_starts,
-        empty_sentences=len(sentences) - len(rows),
+        empty_sentences=len(sentences) - len(sentence_starts),
     )

@@ -107,7 +107,7 @@ def main() -> None:
 
 def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]:
     """Sentences of all files, one file after the other."""
-    from pipelines import files, readers
+    from pipelines import files, readers, word_marks
 
     total = sum(file.size for file in inputs)
     # A small input is read in a moment; a fault in it then stands alone on the terminal.
@@ -115,7 +115,8 @@ def _read(inputs: Any, reading: Any, note: Any, next_step: str) -> Iterator[str]
     with shown or contextlib.nullcontext() as bar:
         for file in inputs:
             lines = files.read_lines(file.path)
-            yield from readers.read_sentences(_watched(lines, file.size, bar), file.path, reading, note=note)
+            sentences = readers.read_sentences(_watched(lines, file.size, bar), file.path, reading, note=note)
+            yield from map(word_marks.without_marks, sentences)
     if shown:
         logging.info("read %s; %s, which shows no progress", door.counted(len(inputs), "file"), next_step)
 

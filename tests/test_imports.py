@@ -189,7 +189,7 @@ def test_wrong_arrows_are_seen(module: str, target: str, monkeypatch: pytest.Mon
 
 
 # What a Beam worker loads must not hold TensorFlow: it starts in a second then, not in thirteen.
-PLAIN = ("documents", "sentences", "segments", "masking", "records")
+PLAIN = ("documents", "sentences", "segments", "masking", "records", "word_marks")
 
 
 @pytest.mark.parametrize("name", PLAIN)

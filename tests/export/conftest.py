@@ -12,6 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
+from albert_tf.tokenizer_base import Tokenizer
 from export.saved_model import SavedModelReport, export_saved_model
 from tests.export.texts import train_tokenizer
 from tests.modeling.small_models import SHARING_CASES
@@ -22,7 +23,7 @@ def tokenizer() -> AlbertTokenizer:
     return train_tokenizer()
 
 
-def tiny_config(tokenizer: AlbertTokenizer, **changes) -> AlbertConfig:
+def tiny_config(tokenizer: Tokenizer, **changes) -> AlbertConfig:
     """All sizes differ; as wide as H = 48, so that 8 bits say something."""
     fields = {
         "vocab_size": tokenizer.vocab_size,

@@ -11,8 +11,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+from albert_tf.tokenizer_base import Tokenizer
 from export.marked_text import MarkedTextEncoder
-from export.text_graph import TextGraph
+from export.text_graph import make_text_graph
+from export.token_graph import TextGraph
 from tests.export.texts import ODD_TEXTS
 
 SETTINGS = {
@@ -23,7 +25,7 @@ SETTINGS = {
 }
 
 
-def assert_equal_ids(graph: TextGraph, tokenizer: AlbertTokenizer, texts: list[str]) -> None:
+def assert_equal_ids(graph: TextGraph, tokenizer: Tokenizer, texts: list[str]) -> None:
     found = graph.tokenize(tf.constant(texts)).to_list()
     expected = tokenizer.encode_batch(texts)
     assert [(t, e, f) for t, e, f in zip(texts, expected, found, strict=True) if e != f] == []
@@ -33,13 +35,13 @@ def assert_equal_ids(graph: TextGraph, tokenizer: AlbertTokenizer, texts: list[s
 def test_odd_texts(tokenizer: AlbertTokenizer, config: TokenizerConfig) -> None:
     tokenizer = AlbertTokenizer(tokenizer.model_proto, config=config)
     assert bool(tokenizer.digit_comma_table()) == config.split_digit_comma
-    assert_equal_ids(TextGraph(tokenizer, 64), tokenizer, list(ODD_TEXTS))
+    assert_equal_ids(make_text_graph(tokenizer, 64), tokenizer, list(ODD_TEXTS))
 
 
 def test_golden_texts(reference_data: pathlib.Path) -> None:
     tokenizer = AlbertTokenizer((reference_data / "data" / "albert_en_30k.model").read_bytes())
     golden = json.loads((reference_data / "golden" / "features" / "tokenization_en.json").read_text(encoding="utf-8"))
-    found = TextGraph(tokenizer, 64).tokenize(tf.constant([entry["text"] for entry in golden])).to_list()
+    found = make_text_graph(tokenizer, 64).tokenize(tf.constant([entry["text"] for entry in golden])).to_list()
     assert len(golden) == 272
     assert found == [entry["ids"] for entry in golden]
 
@@ -50,19 +52,19 @@ CHARACTERS = [chr(code) for code in itertools.chain(range(0xD800), range(0xE000,
 @pytest.mark.slow
 def test_every_character_with_the_published_vocabulary(reference_data: pathlib.Path) -> None:
     tokenizer = AlbertTokenizer((reference_data / "data" / "albert_en_30k.model").read_bytes())
-    assert_equal_ids(TextGraph(tokenizer, 64), tokenizer, [f"a{character}B" for character in CHARACTERS])
+    assert_equal_ids(make_text_graph(tokenizer, 64), tokenizer, [f"a{character}B" for character in CHARACTERS])
 
 
 @pytest.mark.slow
 def test_every_character_with_a_new_vocabulary(tokenizer: AlbertTokenizer) -> None:
     # Its own normaliser knows characters that Python's Unicode version may not.
-    assert_equal_ids(TextGraph(tokenizer, 64), tokenizer, [f"a{character}B" for character in CHARACTERS])
+    assert_equal_ids(make_text_graph(tokenizer, 64), tokenizer, [f"a{character}B" for character in CHARACTERS])
 
 
 def test_faulty_utf8_is_read_as_replacement_characters(tokenizer: AlbertTokenizer) -> None:
     texts = [b"a\xffb", b"\xc3( done", b"end\xe2\x82"]
     expected = tokenizer.encode_batch([text.decode("utf-8", "replace") for text in texts])
-    assert TextGraph(tokenizer, 64).tokenize(tf.constant(texts)).to_list() == expected
+    assert make_text_graph(tokenizer, 64).tokenize(tf.constant(texts)).to_list() == expected
 
 
 def test_marked_texts(tokenizer: AlbertTokenizer) -> None:
@@ -78,7 +80,7 @@ def test_marked_texts(tokenizer: AlbertTokenizer) -> None:
         " [MASK] ",
     ]
     encoder = MarkedTextEncoder(tokenizer)
-    found = TextGraph(tokenizer, 64).tokenize_marked(tf.constant(texts)).to_list()
+    found = make_text_graph(tokenizer, 64).tokenize_marked(tf.constant(texts)).to_list()
     assert found == [encoder.encode(text) for text in texts]
     assert [ids.count(tokenizer.mask_id) for ids in found] == [2, 1, 0, 2, 0, 3, 1, 2, 1]
     assert found[4] == tokenizer.encode("no marker")
@@ -89,7 +91,7 @@ def test_marked_texts(tokenizer: AlbertTokenizer) -> None:
 
 def test_encode_cuts_pairs_as_the_tokenizer_does(tokenizer: AlbertTokenizer) -> None:
     longest = 23
-    graph = TextGraph(tokenizer, longest)
+    graph = make_text_graph(tokenizer, longest)
     lengths = [(a, b) for a in (0, 1, 9, 10, 11, 20, 21, 40) for b in (0, 1, 8, 10, 20, 30)]
     word_id = tokenizer.encode("the")[0]
     ids = [tf.ragged.constant([[word_id] * pair[side] for pair in lengths], tf.int32) for side in (0, 1)]
@@ -101,7 +103,7 @@ def test_encode_cuts_pairs_as_the_tokenizer_does(tokenizer: AlbertTokenizer) -> 
 
 
 def test_no_texts(tokenizer: AlbertTokenizer) -> None:
-    graph = TextGraph(tokenizer, 64)
+    graph = make_text_graph(tokenizer, 64)
     none = tf.zeros([0], tf.string)
     encoded = graph.encode(graph.tokenize_marked(none), graph.tokenize(none))
     assert {name: tuple(value.shape) for name, value in encoded.items()} == {

@@ -98,7 +98,7 @@ def test_a_data_directory_is_complete_and_true(
     assert dataset["excluded_replacement_ids"] == [0, 1, 2, 3, 4]
     reading = {"input_format": "auto", "language": "en", "text_key": "text", "on_bad_input": "fail"}
     chosen = {"num_shards": 3, "short_seq_prob": 0.1, "dupe_factor": 1, "original_compatible": False}
-    assert dataset["settings"] == {**chosen, **reading}
+    assert dataset["settings"] == {**chosen, **reading, "word_separator": None}
     assert dataset["sentence_objective"] == "sop"
     copied = AlbertTokenizer(
         (output / "spiece.model").read_bytes(),
