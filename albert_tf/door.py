@@ -163,7 +163,8 @@ def _run(main: Callable[[], int | None], required: Sequence[str]) -> int:
     except UsageError as error:
         return _report(error, WRONG_USAGE)
     except Exception as error:
-        if not isinstance(error, _expected_errors()):
+        # A path such as s3://, for which TensorFlow has no file system, is a mistake of the caller as well.
+        if not isinstance(error, _expected_errors()) and "File system scheme" not in str(error):
             raise
         if flags.FLAGS.verbosity >= 1:
             traceback.print_exc()

@@ -146,7 +146,7 @@ def read_sentences(
     settings = settings or ReaderSettings()
     form = settings.format_of(source)
     if form == "sentences" and settings.on_bad_input == "fail":
-        documents = _read(blocks.single_lines(lines), source, form, settings, note)
+        documents = _read(blocks.runs_of_lines(lines), source, form, settings, note)
     else:
         documents = read_documents(lines, source, settings, note=note)
     for document in documents:

@@ -24,7 +24,7 @@ CONTROL_SYMBOLS = (tokenizer.CLS_PIECE, tokenizer.SEP_PIECE, tokenizer.MASK_PIEC
 USER_DEFINED_SYMBOLS = ("(", ")", '"', "-", ".", "\u2013", "\u00a3", "\u20ac")
 
 # SentencePiece leaves out lines with these without a word that its caller could see.
-_RESERVED = ("\x00", "\u2585")
+_RESERVED = re.compile("[\x00\u2585]")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -153,21 +153,29 @@ def _prepared(
     """Normalised lines that SentencePiece will use; counts all. A failure is kept: an error must not cross its C++."""
     try:
         sample = LineSample(settings.sample_bytes)
+        lines_read = bytes_read = 0
         for line in lines:
-            counts["lines read"] += 1
-            counts["bytes read"] += len(line) if line.isascii() else len(line.encode("utf-8"))
+            lines_read += 1
+            bytes_read += len(line) if line.isascii() else len(line.encode("utf-8"))
             text = tokenizer.normalize_text(line, config)
             content = text.encode("utf-8")
             if not text:
                 counts["dropped: empty"] += 1
             elif len(content) > settings.max_sentence_length:
                 counts["dropped: too long"] += 1
-            elif any(character in text for character in _RESERVED):
+            elif _RESERVED.search(text):
                 counts["dropped: reserved character"] += 1
             else:
                 sample.add(content)
         sample.finish()
-        counts.update({"lines used": sample.kept, "bytes used": sample.kept_bytes})
+        counts.update(
+            {
+                "lines read": lines_read,
+                "bytes read": bytes_read,
+                "lines used": sample.kept,
+                "bytes used": sample.kept_bytes,
+            }
+        )
         if left_out := sample.added - sample.kept:
             counts["dropped: not sampled"] = left_out
         yield from sample.take()

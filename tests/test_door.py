@@ -41,6 +41,7 @@ def main():
     if what == "usage": raise door.UsageError("--mode=slow needs --colours")
     if what == "missing": open("no/such/file")
     if what == "fault": raise KeyError("colour")
+    if what == "scheme": raise NotImplementedError("File system scheme 's3' not implemented (file: 's3://a/b')")
     if what == "interrupt": raise KeyboardInterrupt
     if what == "code": return 7
     if what == "news":
@@ -132,6 +133,7 @@ def test_runs_and_imports_nothing_heavy(folder: pathlib.Path) -> None:
         (("--input=usage",), 2, "--mode=slow needs --colours"),
         (("--input=value",), 1, "things.txt:3: a thing must be round, got 'square'"),
         (("--input=user",), 1, "no things: give --input another pattern"),
+        (("--input=scheme",), 1, "File system scheme 's3' not implemented (file: 's3://a/b')"),
         (("--input=missing",), 1, "no/such/file: No such file or directory"),
     ],
 )

@@ -1,6 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
-    config, tokenizer, features, files, progress, randomness <- modeling <- training, data, tasks <- the doors
+    config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
+    training, data, tasks <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
 Sources are parsed, not imported. "At once" means what `import module` loads, on its own or through modules it imports;
@@ -29,6 +30,7 @@ BASE = {
         "config",
         "features",
         "files",
+        "folder_kinds",
         "json_object",
         "progress",
         "randomness",

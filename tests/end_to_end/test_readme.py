@@ -15,17 +15,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A flag of the README and what the test gives instead, so that all of it takes two minutes.
 SMALLER = {
-    "--vocab_size=8000": "--vocab_size=700",
-    "--max_seq_length=128": "--max_seq_length=40",
+    "--vocab_size=4000": "--vocab_size=700",
+    "--max_seq_length=20": "--max_seq_length=40",
     "--num_shards=8": "--num_shards=3",
-    "--embedding_size=128": "--embedding_size=20",
-    "--hidden_size=256": "--hidden_size=36",
-    "--max_position_embeddings=128": "--max_position_embeddings=44",
-    "--num_hidden_layers=6": "--num_hidden_layers=2",
-    "--intermediate_size=1024": "--intermediate_size=52",
-    "--train_batch_size=128": "--train_batch_size=16",
-    "--num_train_steps=20000": "--num_train_steps=6",
-    "--num_warmup_steps=2000": "--num_warmup_steps=2",
+    "--embedding_size=64": "--embedding_size=20",
+    "--hidden_size=128": "--hidden_size=40",
+    "--max_position_embeddings=20": "--max_position_embeddings=44",
+    "--intermediate_size=256": "--intermediate_size=52",
+    "--train_batch_size=56": "--train_batch_size=16",
+    "--num_train_steps=3200": "--num_train_steps=6",
+    "--num_warmup_steps=320": "--num_warmup_steps=2",
 }
 
 
