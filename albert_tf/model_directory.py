@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from albert_tf import folder_kinds
 from albert_tf.config import AlbertConfig
+from albert_tf.features import SENTENCE_OBJECTIVES, SentenceObjective
 from albert_tf.files import check_regular, is_remote, whole_directory
 from albert_tf.json_object import parse_object
 from albert_tf.tokenizer_base import Tokenizer
@@ -162,6 +163,20 @@ def read_max_seq_length(path: str | os.PathLike[str]) -> int:
         source = os.path.join(path, TRAINING_FILE)
         raise ValueError(f"{source}: max_seq_length must be a whole number of at least 5, got {trained!r}")
     return min(trained, longest)
+
+
+def read_sentence_objective(path: str | os.PathLike[str]) -> SentenceObjective:
+    """What the model of a model directory was trained on beside masked words; "sop" where nothing says it.
+
+    Raises:
+      ValueError: if `training.json` holds no such objective.
+    """
+    found = read_training(path).get("sentence_objective", "sop")
+    for objective in SENTENCE_OBJECTIVES:
+        if found == objective:
+            return objective
+    source = os.path.join(path, TRAINING_FILE)
+    raise ValueError(f"{source}: sentence_objective must be {', '.join(SENTENCE_OBJECTIVES)}, got {found!r}")
 
 
 def assign_weights(variables: Mapping[str, keras.Variable], weights: Mapping[str, np.ndarray], *, source: str) -> None:

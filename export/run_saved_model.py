@@ -99,9 +99,9 @@ def main() -> None:
         title = f"[MASK] {number} of {len(answer['masks'])}, token {mask['position']}"
         door.print_table(title, ("rank", "piece", "id", "probability"), rows)
     if answer["in_order"] is not None:
-        print(f"the second text follows the first: {answer['in_order']:.4f}, exchanged: {1 - answer['in_order']:.4f}")
+        print(f"the second text follows the first: {answer['in_order']:.4f}, it does not: {1 - answer['in_order']:.4f}")
     elif values.text_b is not None:
-        print("this file has no sentence-order head; export it with --head=pretraining")
+        print("this model says nothing of pairs: it was trained or exported without a sentence-order head")
 
 
 if __name__ == "__main__":

@@ -77,9 +77,8 @@ class SavedModelRunner:
             # A damaged file shows in whatever part of TensorFlow trips over it first.
             raise ValueError(f"{path}: the SavedModel is damaged or incomplete: {error}") from error
         self._signatures = self._model.signatures
-        missing = [name for name in ("fill_mask", "sentence_order") if name not in self._signatures]
-        if missing:
-            raise ValueError(f"{path}: has no signature {missing[0]!r}; give the folder {'text'!r} of an export")
+        if "fill_mask" not in self._signatures:
+            raise ValueError(f"{path}: has no signature 'fill_mask'; give the folder 'text' of an export")
         self._max_seq_length = _max_seq_length(path)
 
     def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
@@ -107,6 +106,8 @@ class SavedModelRunner:
         ]
 
     def order_probability(self, text: str, text_b: str) -> float | None:
+        if "sentence_order" not in self._signatures:
+            return None
         outputs = self._signatures["sentence_order"](text=_strings(text), text_b=_strings(text_b))
         return float(outputs["in_order"].numpy()[0])
 

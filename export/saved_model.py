@@ -33,6 +33,7 @@ from albert_tf import door
 from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
 
 if TYPE_CHECKING:
+    from albert_tf.features import SentenceObjective
     from albert_tf.modeling.models import AlbertPretrainingModel
     from albert_tf.tokenizer_base import Tokenizer
     from export.parity import Agreement
@@ -83,14 +84,23 @@ def export_saved_model(
         _check_earlier_export(output_directory)
     advice = "name another folder, or pass --overwrite to replace it"
     with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
-        from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_max_seq_length
+        from albert_tf.model_directory import (
+            load_model,
+            load_tokenizer,
+            read_config,
+            read_max_seq_length,
+            read_sentence_objective,
+        )
 
+        objective = read_sentence_objective(model_directory)
         longest = read_config(model_directory).max_position_embeddings
         if max_seq_length is None:
             max_seq_length = read_max_seq_length(model_directory)
         max_seq_length = checked_max_seq_length(max_seq_length, longest)
         model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
-        write_saved_models(folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k)
+        write_saved_models(
+            folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k, sentence_objective=objective
+        )
         agreement = _compare_with_source(folder, model, tokenizer, max_seq_length, max_difference)
         return SavedModelReport(
             text_folder=os.path.join(output_directory, TEXT_FOLDER),
@@ -121,7 +131,13 @@ def _check_earlier_export(path: str | os.PathLike[str]) -> None:
 
 
 def write_saved_models(
-    folder: str, model: AlbertPretrainingModel, tokenizer: Tokenizer, *, max_seq_length: int, top_k: int = TOP_K
+    folder: str,
+    model: AlbertPretrainingModel,
+    tokenizer: Tokenizer,
+    *,
+    max_seq_length: int,
+    top_k: int = TOP_K,
+    sentence_objective: SentenceObjective = "sop",
 ) -> None:
     """Writes `text` and `ids` into `folder`, unchecked.
 
@@ -134,10 +150,12 @@ def write_saved_models(
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
     text = make_text_graph(tokenizer, max_seq_length)
-    signatures = serving_module.text_signatures(model, tokenizer, text, top_k=top_k)
-    module = serving_module.WeightsModule(model, text)
-    save(module, signatures, os.path.join(folder, TEXT_FOLDER), max_seq_length=max_seq_length, top_k=top_k)
-    signatures = serving_module.ids_signatures(model)
+    signatures = serving_module.text_signatures(
+        model, tokenizer, text, top_k=top_k, sentence_objective=sentence_objective
+    )
+    settings = {"max_seq_length": max_seq_length, "top_k": top_k, "sentence_objective": sentence_objective}
+    save(serving_module.WeightsModule(model, text), signatures, os.path.join(folder, TEXT_FOLDER), **settings)
+    signatures = serving_module.ids_signatures(model, sentence_objective)
     save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
 
 
@@ -162,7 +180,7 @@ def variables_bytes(saved_model: str) -> int:
     return sum(int(tf.io.gfile.stat(file).length) for file in files)
 
 
-def save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int) -> None:
+def save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int | str) -> None:
     """Writes one SavedModel with its description."""
     import tensorflow as tf
 
@@ -220,7 +238,7 @@ def _compare_with_source(
     found: dict[str, Agreement] = {}
     for artefact, signatures, names in (
         (TEXT_FOLDER, from_text, ("ids",)),
-        (IDS_FOLDER, from_ids, ("serving_default", "masked_lm", "sentence_order")),
+        (IDS_FOLDER, from_ids, tuple(from_ids)),
     ):
         actual = []
         for batch in batches:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -34,6 +34,19 @@ class Signature:
     document: str
 
 
+class _Pair(NamedTuple):
+    """What the sentence-order head says of two texts, in words."""
+
+    logits: str
+    exchanged: str
+
+
+_PAIRS = {
+    "sop": _Pair("in the document's order, 1 exchanged", "that they are the other way round"),
+    "nsp": _Pair("of one document, 1 of two", "that text_b is of another document"),
+}
+
+
 class WeightsModule(tf.Module):
     """Every variable of a model once, by its canonical name, and what signatures need besides."""
 
@@ -51,8 +64,10 @@ def form_for(model: AlbertPretrainingModel) -> Form:
     return "packed_loop" if model.config.parameter_sharing == "all" else "packed"
 
 
-def ids_signatures(model: AlbertPretrainingModel) -> dict[str, Signature]:
-    """Signatures that take token ids: `serving_default`, `masked_lm` and `sentence_order`."""
+def ids_signatures(
+    model: AlbertPretrainingModel, sentence_objective: features.SentenceObjective = "sop"
+) -> dict[str, Signature]:
+    """Signatures that take token ids: `serving_default`, `masked_lm` and, unless untrained, `sentence_order`."""
     encode_ids = _encode_function(model)
 
     def serving_default(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -69,23 +84,30 @@ def ids_signatures(model: AlbertPretrainingModel) -> dict[str, Signature]:
         return {"masked_lm_logits": model.masked_lm_head(encoded["sequence_output"], masked_lm_positions)}
 
     def sentence_order(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Scores the order of two segments. Inputs as in serving_default.
-
-        sentence_order_logits float32 [B, 2], before softmax: 0 in the document's order, 1 exchanged.
-        """
         encoded = encode_ids(input_ids, input_mask, segment_ids)
         return {"sentence_order_logits": model.sentence_order_head(encoded["pooled_output"])}
 
     serving_default.__doc__ = encode_ids.__doc__
-    return {
+    signatures = {
         "serving_default": _signature(serving_default, _ENCODER_SPECS),
         "masked_lm": _signature(masked_lm, {**_ENCODER_SPECS, features.MASKED_LM_POSITIONS: _IDS}),
-        "sentence_order": _signature(sentence_order, _ENCODER_SPECS),
     }
+    if sentence_objective in _PAIRS:
+        sentence_order.__doc__ = f"""Scores two segments. Inputs as in serving_default.
+
+        sentence_order_logits float32 [B, 2], before softmax: 0 {_PAIRS[sentence_objective].logits}.
+        """
+        signatures["sentence_order"] = _signature(sentence_order, _ENCODER_SPECS)
+    return signatures
 
 
 def text_signatures(
-    model: AlbertPretrainingModel, tokenizer: Tokenizer, text: TextGraph, *, top_k: int
+    model: AlbertPretrainingModel,
+    tokenizer: Tokenizer,
+    text: TextGraph,
+    *,
+    top_k: int,
+    sentence_objective: features.SentenceObjective = "sop",
 ) -> dict[str, Signature]:
     """Signatures that take text, and `ids`, which takes token ids.
 
@@ -94,6 +116,7 @@ def text_signatures(
       tokenizer: its tokenizer.
       text: the tokenizer as a graph.
       top_k: candidates that `fill_mask` gives for each mask.
+      sentence_objective: what the model was trained on; with "none" there is no `sentence_order`.
     """
     pieces = tf.constant([tokenizer.id_to_piece(i) for i in range(tokenizer.vocab_size)])
 
@@ -182,25 +205,28 @@ def text_signatures(
         return fill(encode_tokens(tokenize_marked(text), tokenize_marked(text_b)))
 
     def sentence_order(text: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Scores whether text_b follows text, string [B] each; "[MASK]" becomes the mask id. Cut as in pair.
-
-        in_order and exchanged float32 [B]: probabilities that sum to 1. Without a text_b they mean nothing.
-        """
         encoded = encode_tokens(tokenize_marked(text), tokenize_marked(text_b))
         probabilities = tf.nn.softmax(model.sentence_order_head(encoded["pooled_output"]))
         return {"in_order": probabilities[:, 0], "exchanged": probabilities[:, 1]}
 
     ids.__doc__ = encode_ids.__doc__
     one, two = {"text": _TEXTS}, {"text": _TEXTS, "text_b": _TEXTS}
-    return {
+    signatures = {
         "serving_default": _signature(serving_default, one),
         "pair": _signature(pair, two),
         "ids": _signature(ids, _ENCODER_SPECS),
         "tokenize": _signature(tokenize_signature, one),
         "fill_mask": _signature(fill_mask, one),
         "fill_mask_pair": _signature(fill_mask_pair, two),
-        "sentence_order": _signature(sentence_order, two),
     }
+    if sentence_objective in _PAIRS:
+        sentence_order.__doc__ = f"""Scores two texts, string [B] each; "[MASK]" becomes the mask id. Cut as in pair.
+
+        in_order and exchanged float32 [B]: probabilities that text_b follows text, and
+        {_PAIRS[sentence_objective].exchanged}; they sum to 1. Without a text_b they mean nothing.
+        """
+        signatures["sentence_order"] = _signature(sentence_order, two)
+    return signatures
 
 
 def _encode_function(model: AlbertPretrainingModel) -> Any:
