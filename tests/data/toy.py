@@ -15,7 +15,19 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf import features
+from albert_tf.config import AlbertConfig
 from albert_tf.tokenizer import AlbertTokenizer
+
+# The smallest model for its vocabulary; no two sizes are equal, but for the heads and layers.
+CONFIG = AlbertConfig(
+    vocab_size=61,
+    embedding_size=6,
+    hidden_size=10,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=14,
+    max_position_embeddings=23,
+)
 
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu")
 

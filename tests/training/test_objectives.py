@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from albert_tf import features, model_directory, progress
-from albert_tf.config import AlbertConfig
 from albert_tf.data import batches
 from albert_tf.data.manifest import read_data_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
@@ -18,15 +17,7 @@ from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
 from tests.data import toy
 
-CONFIG = AlbertConfig(
-    vocab_size=61,
-    embedding_size=6,
-    hidden_size=10,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=14,
-    max_position_embeddings=23,
-)
+CONFIG = toy.CONFIG
 
 
 def make_data(path: pathlib.Path, objective: features.SentenceObjective) -> pathlib.Path:

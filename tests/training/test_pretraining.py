@@ -15,22 +15,13 @@ import numpy as np
 import pytest
 
 from albert_tf import files, model_directory, progress
-from albert_tf.config import AlbertConfig
 from albert_tf.training import settings as settings_module
 from albert_tf.training.loop import DivergedError
 from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
 from tests.data import toy
 
-CONFIG = AlbertConfig(
-    vocab_size=61,
-    embedding_size=6,
-    hidden_size=10,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=14,
-    max_position_embeddings=23,
-)
+CONFIG = toy.CONFIG
 
 
 @pytest.fixture
@@ -71,7 +62,7 @@ def _assert_refused(done: subprocess.CompletedProcess[str], code: int, *parts: s
 
 
 def test_missing_data(tmp_path: pathlib.Path) -> None:
-    _assert_refused(_door(tmp_path), 1, f"{tmp_path}/data", "no such data directory")
+    _assert_refused(_door(tmp_path), 1, f"{tmp_path}/data", "no such folder; a data directory is wanted")
     assert not (tmp_path / "run").exists()
 
 
