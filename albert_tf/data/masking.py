@@ -44,7 +44,7 @@ class MaskingSettings:
       masked_lm_prob: share of the real positions to select, in (0, 1).
       max_ngram: longest n-gram, in words.
       vocab_size: V.
-      cls_id, sep_id, mask_id: ids of the special pieces.
+      pad_id, cls_id, sep_id, mask_id: ids of the special pieces.
       excluded_replacement_ids: ids that no random replacement may be.
     """
 
@@ -54,6 +54,7 @@ class MaskingSettings:
     masked_lm_prob: float
     max_ngram: int
     vocab_size: int
+    pad_id: int
     cls_id: int
     sep_id: int
     mask_id: int
@@ -71,6 +72,7 @@ class MaskingSettings:
         return cls(
             sentence_objective=data.sentence_objective,
             **{name: getattr(data, name) for name in names},
+            pad_id=data.special_ids["pad"],
             cls_id=data.special_ids["cls"],
             sep_id=data.special_ids["sep"],
             mask_id=data.special_ids["mask"],
@@ -161,7 +163,7 @@ def _assemble(
     source = tf.clip_by_value(tf.where(in_first, from_first, from_second), 0, settings.room - 1)  # [B, S]
     words = in_first | in_second
     is_real = place < first + second + tf.where(second > 0, 3, 2)
-    ids = tf.where(words, tf.gather(tokens, source, batch_dims=1), tf.where(is_real, settings.sep_id, 0))
+    ids = tf.where(words, tf.gather(tokens, source, batch_dims=1), tf.where(is_real, settings.sep_id, settings.pad_id))
     ids = tf.where(place == 0, settings.cls_id, ids)
     begins_segment = (place == 1) | (place == first + 2)
     starts = words & (begins_segment | (tf.gather(word_starts, source, batch_dims=1) > 0))

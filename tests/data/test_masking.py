@@ -20,6 +20,7 @@ SETTINGS = masking.MaskingSettings(
     masked_lm_prob=0.15,
     max_ngram=3,
     vocab_size=101,
+    pad_id=1,
     cls_id=2,
     sep_id=3,
     mask_id=4,
@@ -164,7 +165,7 @@ def test_words_are_masked_whole_and_nothing_special_is() -> None:
             a, b, word_starts = b, a, word_starts[::-1]
         restored = [2, *a, 3, *b, 3]
         np.testing.assert_array_equal(ids[: len(restored)], restored)  # unmasking restores the ids
-        assert not ids[len(restored) :].any()
+        assert (ids[len(restored) :] == SETTINGS.pad_id).all()
         starts_here = [1, 1, *word_starts[0][1:], 1, 1, *word_starts[1][1:], 1]
         word = np.cumsum(starts_here)
         masked = set(word[positions])

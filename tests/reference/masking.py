@@ -44,6 +44,7 @@ def make_row(
     masked_lm_prob: float,
     max_ngram: int,
     vocab_size: int,
+    pad_id: int,
     cls_id: int,
     sep_id: int,
     mask_id: int,
@@ -105,7 +106,7 @@ def make_row(
             shown[place] = allowed[int(mix_numpy(key, 6, place)) % len(allowed)]
     filling, unused = [0] * (max_seq_length - len(row)), [0] * (max_predictions_per_seq - len(positions))
     return {
-        "input_ids": shown + filling,
+        "input_ids": shown + [pad_id] * len(filling),
         "input_mask": [1] * len(row) + filling,
         "segment_ids": [0] * second_at + [1] * (len(row) - second_at) + filling,
         "masked_lm_positions": positions + unused,
