@@ -26,7 +26,7 @@ from absl import flags, logging
 from albert_tf import door
 
 if TYPE_CHECKING:
-    from pipelines.inspection_report import ShownExample
+    from pipelines.audit.report import ShownExample
 
 _MOST_SHOWN = 1000
 _WIDTH = 100  # columns
@@ -37,7 +37,8 @@ HTML = flags.DEFINE_string("html", None, "File to write the report to, with plot
 
 
 def main() -> None:
-    from pipelines import dataset, inspection, inspection_report
+    from pipelines import dataset
+    from pipelines.audit import inspection, report
 
     if not 0 <= SHOW.value <= _MOST_SHOWN:
         raise door.UsageError(f"show must be in [0, {_MOST_SHOWN}], got {SHOW.value}")
@@ -48,24 +49,24 @@ def main() -> None:
     with door.progress(total=data.num_examples, description="inspecting", unit="examples") as bar:
         found = inspection.inspect(data, show=SHOW.value, advance=bar.advance)
     seconds = time.monotonic() - began
-    for table in inspection_report.tables(found):
+    for table in report.tables(found):
         door.print_table(*table)
-    _print_examples(inspection_report.shown_examples(found))
+    _print_examples(report.shown_examples(found))
     for fault in found.faults:
-        print(inspection_report.printable(fault))
+        print(report.printable(fault))
     if HTML.value:
-        from pipelines import inspection_html
+        from pipelines.audit import html_report
 
-        door.write_whole(HTML.value, inspection_html.render(found))
+        door.write_whole(HTML.value, html_report.render(found))
         logging.info("wrote %s", HTML.value)
-    for figure in inspection_report.failed(found):
+    for figure in report.failed(found):
         logging.warning("NOT ok: %s", figure)
     size, verifying = found.bytes / 1e6, max(seconds - found.drawing_seconds, 1e-9)
     logging.info("%.1f MB verified in %.1f s, %.1f MB/s", size, verifying, size / verifying)
     if data.masking == "dynamic":
         logging.info("masks drawn in %.1f s more", found.drawing_seconds)
     if found.faults:
-        first = inspection_report.printable(found.faults[0])
+        first = report.printable(found.faults[0])
         raise door.UserError(f"{first}; {found.broken_shards} of {len(data.shards)} shards are broken")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from albert_tf.tokenizer import TokenizerConfig
-from pipelines import inspection, inspection_report, vocabulary
+from pipelines import vocabulary
+from pipelines.audit import inspection, report
 from pipelines.dataset import read_dataset
 from pipelines.readers import read_documents
 from tests.pipelines import building
@@ -25,6 +26,6 @@ def test_audit_of_a_chinese_corpus(masking: str, reference_data: Path, tmp_path:
     building.build(tmp_path / "data", [path], tokenizer, masking=masking, max_seq_length=128, num_shards=2)
     found = inspection.inspect(read_dataset(str(tmp_path / "data")), show=2)
     assert found.faults == []
-    assert inspection_report.failed(found) == []
+    assert report.failed(found) == []
     assert found.figures.unknown / found.figures.tokens < 0.005
-    assert any("\u4e00" <= c <= "\u9fff" for shown in inspection_report.shown_examples(found) for c in str(shown))
+    assert any("\u4e00" <= c <= "\u9fff" for shown in report.shown_examples(found) for c in str(shown))

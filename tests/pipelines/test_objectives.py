@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf import features
 from albert_tf.tokenizer import AlbertTokenizer
-from pipelines import inspection, inspection_report
+from pipelines.audit import inspection, report
 from pipelines.dataset import read_dataset
 from pipelines.example_settings import ExampleSettings
 from tests.pipelines import building
@@ -53,8 +53,8 @@ def check_audit(output: Path) -> None:
     """The audit finds nothing wrong, and shows examples."""
     found = inspection.inspect(read_dataset(str(output)), show=3)
     assert found.faults == []
-    assert inspection_report.failed(found) == []
-    assert len(inspection_report.shown_examples(found)) == 3
+    assert report.failed(found) == []
+    assert len(report.shown_examples(found)) == 3
 
 
 @pytest.mark.parametrize("masking", ["dynamic", "static"])

@@ -15,7 +15,8 @@ import pytest
 from albert_tf import features
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.wordpiece import WordPieceTokenizer
-from pipelines import dataset, inspection, word_marks
+from pipelines import dataset, word_marks
+from pipelines.audit import inspection
 from pipelines.dataset import read_dataset
 from pipelines.examples import ExampleSettings
 from pipelines.readers import ReaderSettings, read_documents

@@ -15,7 +15,7 @@ from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.training.inputs import read_inputs
 from albert_tf.training.settings import PretrainingSettings
 from albert_tf.wordpiece import WordPieceConfig, WordPieceTokenizer
-from pipelines import inspection, inspection_report
+from pipelines.audit import inspection, report
 from pipelines.dataset import read_dataset
 from pipelines.files import read_tokenizer
 from tests import wordpiece_toys
@@ -92,7 +92,7 @@ def test_records_hold_the_documents_ids_and_words(data: Path) -> None:
 def test_inspection_finds_no_fault_and_shows_text(data: Path) -> None:
     found = inspection.inspect(read_dataset(str(data)), show=4)
     assert found.faults == []
-    shown = inspection_report.shown_examples(found)
+    shown = report.shown_examples(found)
     assert len(shown) == 4
     texts = " ".join(segment.text for example in shown for segment in example.segments)
     assert "[MASK]" in texts

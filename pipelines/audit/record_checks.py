@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf import features
 from albert_tf.data.manifest import DataDirectory
-from pipelines.example_message import Column
+from pipelines.audit.example_message import Column
 
 
 class RecordChecker:

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import google_crc32c
 
 from albert_tf.features import Feature
-from pipelines.example_message import (
+from pipelines.audit.example_message import (
     Announced,
     Column,
     decode,

@@ -6,9 +6,9 @@ import io
 from typing import Any
 from xml.etree import ElementTree
 
-from pipelines import inspection_report
-from pipelines.inspection import Inspection
-from pipelines.inspection_report import NOT_OK, Table
+from pipelines.audit import report
+from pipelines.audit.inspection import Inspection
+from pipelines.audit.report import NOT_OK, Table
 
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -46,12 +46,12 @@ def render(found: Inspection) -> str:
     _add(head, "style", _STYLE)
     _add(body, "h1", title)
     kind = f"{found.data.masking} records, {len(found.data.shards):,} shards, {found.bytes:,} bytes verified."
-    _add(body, "p", f"{kind} Masks: {inspection_report.drawn_note(found)}.", {"class": "faint"})
+    _add(body, "p", f"{kind} Masks: {report.drawn_note(found)}.", {"class": "faint"})
     if found.faults:
         _add(body, "h2", "Broken")
         for fault in found.faults:
             _add(body, "p", fault, {"class": "bad"})
-    for table in inspection_report.tables(found):
+    for table in report.tables(found):
         _add_table(body, table)
     if found.figures.examples:
         _add(body, "h2", "Plots")
@@ -64,7 +64,7 @@ def render(found: Inspection) -> str:
 def _add(parent: ElementTree.Element, tag: str, text: str, attributes: dict[str, str] | None = None) -> None:
     """A child with text; what HTML cannot hold is written as an escape."""
     child = ElementTree.SubElement(parent, tag, attributes or {})
-    child.text = text if tag == "style" else inspection_report.printable(text)
+    child.text = text if tag == "style" else report.printable(text)
 
 
 def _add_table(body: ElementTree.Element, table: Table) -> None:
@@ -83,7 +83,7 @@ def _add_table(body: ElementTree.Element, table: Table) -> None:
 
 
 def _add_examples(body: ElementTree.Element, found: Inspection) -> None:
-    examples = inspection_report.shown_examples(found)
+    examples = report.shown_examples(found)
     if examples:
         _add(body, "h2", "Examples")
     for example in examples:
@@ -102,7 +102,7 @@ def _add_examples(body: ElementTree.Element, found: Inspection) -> None:
 
 
 def _length_plot(found: Inspection) -> ElementTree.Element:
-    bins = inspection_report.length_bins(found)
+    bins = report.length_bins(found)
     total = found.figures.examples
 
     def draw(axes: Any) -> None:
@@ -128,7 +128,7 @@ def _mask_plot(found: Inspection) -> ElementTree.Element:
 
 
 def _run_plot(found: Inspection) -> ElementTree.Element:
-    runs = inspection_report.run_lengths(found)
+    runs = report.run_lengths(found)
     total = max(1, sum(count for _, count in runs))
 
     def draw(axes: Any) -> None:

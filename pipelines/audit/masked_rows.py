@@ -13,7 +13,7 @@ import numpy as np
 from albert_tf import features
 from albert_tf.data.manifest import DataDirectory
 from pipelines import draws, masking
-from pipelines.example_message import Column
+from pipelines.audit.example_message import Column
 from pipelines.pairs import Pairs
 from pipelines.rows import lay_out
 

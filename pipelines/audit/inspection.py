@@ -19,11 +19,12 @@ import numpy as np
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.data.shards import Shard
 from albert_tf.tokenizer_base import Tokenizer
-from pipelines import files, masked_rows
-from pipelines.inspection_figures import Figures
-from pipelines.masked_rows import MaskedRows
-from pipelines.record_checks import RecordChecker
-from pipelines.record_reader import BrokenRecordError, ExampleReader, Frame, read_frames
+from pipelines import files
+from pipelines.audit import masked_rows
+from pipelines.audit.figures import Figures
+from pipelines.audit.masked_rows import MaskedRows
+from pipelines.audit.record_checks import RecordChecker
+from pipelines.audit.record_reader import BrokenRecordError, ExampleReader, Frame, read_frames
 
 _BATCH_POSITIONS = 1 << 17  # of all rows that are looked at together; some 20 MB of arrays
 _MOST_BATCH = 1024

@@ -9,8 +9,8 @@ import numpy as np
 
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.tokenizer_base import Tokenizer
-from pipelines.inspection import Example, Inspection, has_labels
-from pipelines.inspection_figures import STANDARD_ERRORS, Figure, binomial
+from pipelines.audit.figures import STANDARD_ERRORS, Figure, binomial
+from pipelines.audit.inspection import Example, Inspection, has_labels
 
 OK, NOT_OK = "ok", "NOT ok"
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from albert_tf.features import Feature
-from pipelines import record_reader
-from pipelines.record_reader import BrokenRecordError, ExampleReader, read_frames
+from pipelines.audit import record_reader
+from pipelines.audit.record_reader import BrokenRecordError, ExampleReader, read_frames
 from pipelines.records import frame_record
 from tests.reference.records import masked_crc
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.data.manifest import DataDirectory
-from pipelines.masked_rows import MaskedRows
+from pipelines.audit.masked_rows import MaskedRows
 from pipelines.masking import KEEP_SHARE, MASK_SHARE
 
 STANDARD_ERRORS = 4.0
