@@ -38,7 +38,7 @@ with door.group("Vocabulary"):
         "sample_megabytes",
         100,
         "Most text to use, in MB after normalisation: of more, lines are drawn evenly, the same in every run. "
-        "SentencePiece needs about 25 MB of memory for each, so the default fits a machine of 8 GB.",
+        "SentencePiece needs about 20 MB of memory for each: 2 GB for the default.",
     )
     NUM_THREADS = flags.DEFINE_integer("num_threads", 2, "Threads. The scores' last digits depend on their number.")
 

@@ -111,6 +111,8 @@ def test_a_data_directory_is_complete_and_true(
     assert counts["sentences"] == sum(len(document) for document in DOCUMENTS)
     assert counts["tokens_in"] == sum(len(tokenizer.encode(s)) for document in DOCUMENTS for s in document)
     assert f"{counts['tokens_in']:,}" in done.stdout
+    assert counts["duplicate_documents"] == 0
+    assert [line for line in done.stdout.splitlines() if line.split()[-1:] == ["0"]] == []  # it is left out
     assert counts["tokens_in"] == counts["tokens_out"] + sum(counts["tokens_dropped"].values())
     examples = building.read_examples(output)
     assert counts["examples"] == len(examples) == sum(shard["examples"] for shard in dataset["shards"])
