@@ -5,7 +5,8 @@
 export PYTHON
 
 RUN = .venv/bin/python
-PYTEST = -m pytest -n 2 --durations=15
+# Modules that share costly fixtures name a group, and stay on one worker.
+PYTEST = -m pytest -n 2 --dist=loadgroup --durations=15
 CHECKED = albert_tf pipelines export demo setup tests
 
 .PHONY: help env demo demo-clean test test-quick test-tf220 lint format clean

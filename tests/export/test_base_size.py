@@ -20,7 +20,7 @@ from export.saved_model import variables_bytes, write_saved_models
 from tests.conftest import REFERENCE_DATA, has_reference_data
 from tests.export.texts import ids_outputs, real_batches, train_tokenizer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("base size")]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ from albert_tf.word_starts import is_word_start
 from pipelines.readers import read_documents
 from tests.pipelines import building
 
+pytestmark = pytest.mark.xdist_group("real corpora")
+
 SEPARATOR = 65_535  # no id of a vocabulary of 30,000
 FILES = ("Moby-Dick--Or-The-Whale_2701.txt", "wikitext2_valid_test.txt")
 
