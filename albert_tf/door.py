@@ -64,10 +64,8 @@ __all__ = [
     "write_whole",
 ]
 
-FAILED = 1
-WRONG_USAGE = 2
-INTERRUPTED = 130
-TERMINATED = 143
+FAILED, WRONG_USAGE = 1, 2
+INTERRUPTED, TERMINATED = 130, 143
 
 # Errors of TensorFlow that a wrong path, a damaged file or a full disk causes. The others are faults of the program.
 _TENSORFLOW_ERRORS = (
