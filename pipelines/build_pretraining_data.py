@@ -76,6 +76,9 @@ with door.group("Workers"):
     )
 
 
+_FEWEST_STRANGERS = 0.4  # share of the examples; less is no chance, but a lack of documents
+
+
 def main() -> None:
     from pipelines import data_directory, files
 
@@ -142,6 +145,14 @@ def _report(output: str, log: dict[str, Any]) -> None:
     rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
     door.print_table(output, ("what", "count"), [row for row in rows if row[1]])
     share = (counts["tokens_out"] - counts.get("tokens_repeated", 0)) / max(1, counts["tokens_in"])
+    strangers = counts.get("examples_with_stranger", 0)
+    if SENTENCE_OBJECTIVE.value == "nsp" and strangers < _FEWEST_STRANGERS * counts["examples"]:
+        logging.warning(
+            "only %d of %d examples have a second segment of another document, where half should; nsp needs many "
+            "documents of like size: are there blank lines between them?",
+            strangers,
+            counts["examples"],
+        )
     logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
     folder = shlex.quote(output)
     print(f"next: python -m pipelines.inspect_data --data_dir={folder}")

@@ -155,6 +155,15 @@ def test_choices_of_the_original(
     check_audit(tmp_path / "data")
 
 
+def test_too_few_documents_for_next_sentences_are_told(tmp_path: Path, tokenizer_folder: Path) -> None:
+    one = [sentence for document in DOCUMENTS for sentence in document]
+    corpus = write_corpus(tmp_path / "one.txt", [one, DOCUMENTS[0]])
+    arguments = [f"--input={corpus}", f"--tokenizer={tokenizer_folder}", f"--output_dir={tmp_path / 'data'}"]
+    done = building.run(*arguments, f"--max_seq_length={S}", "--sentence_objective=nsp")
+    assert done.returncode == 0
+    assert "examples have a second segment of another document, where half should; nsp needs many" in done.stderr
+
+
 def test_what_goes_together() -> None:
     with pytest.raises(ValueError, match="sentence_objective must be one of sop, nsp, none, got 'nop'"):
         ExampleSettings(sentence_objective="nop")  # type: ignore[arg-type]
