@@ -160,8 +160,11 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     model_path = os.path.join(settings.output_dir, "model")
     if _has_content(model_path):
         logging.info("this run of %d steps is finished already", settings.num_train_steps)
-        _report(model_path, read_training(model_path).get("evaluation", {}))
-        return
+        training = read_training(model_path)
+        if training.get("eval_data_dir") == settings.eval_data_dir:
+            _report(model_path, training.get("evaluation", {}))
+            return
+        logging.info("it is evaluated on %s", settings.eval_data_dir or "nothing")
 
     inputs = read_inputs(settings)
     _warn_of_unseen_positions(settings.config, data)
@@ -182,7 +185,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
             run.remove_output()  # bad input, found while reading: nothing is left of it
         raise
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-        logging.warning("%s", run.where_it_stopped())
+        logging.warning("%s", run.stop())
         raise
     except DivergedError as error:
         checkpoint = "the newest checkpoint is from before" if run.has_checkpoint else "there is no checkpoint yet"

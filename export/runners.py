@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import reprlib
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -222,8 +222,8 @@ def count_markers(text: str, text_b: str | None) -> int:
     texts: Sequence[str] = [text] if text_b is None else [text, text_b]
     count = sum(one.count(MARKER) for one in texts)
     if not count:
-        shown = reprlib.repr(" | ".join(texts))
-        raise ValueError(f"there is no {MARKER} in {shown}: put one where a piece is to be filled in")
+        shown = textwrap.shorten(" | ".join(texts), 200)
+        raise ValueError(f"there is no {MARKER}, in capitals, in {shown!r}: put one where a piece is to be filled in")
     return count
 
 

@@ -233,7 +233,12 @@ def _define_flags() -> None:
     flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights are stored.")
     flags.DEFINE_enum("head", "pretraining", list(HEADS), "Which outputs the file has.")
     flags.DEFINE_float(
-        "min_cosine", MIN_COSINE, "With int8, lowest cosine with the source that any output may have.", 0.0, 1.0
+        "min_cosine",
+        MIN_COSINE,
+        "With int8, lowest cosine with the source that any output may have; of the two numbers of the sentence-order "
+        "head no probability may differ by more than 0.05 instead.",
+        0.0,
+        1.0,
     )
     flags.DEFINE_float(
         "max_difference",

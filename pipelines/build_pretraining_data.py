@@ -76,6 +76,7 @@ with door.group("Workers"):
     )
 
 
+_MOST_UNKNOWN = 0.02  # share of the tokens; where a vocabulary fits, it is far below 1 %
 _FEWEST_STRANGERS = 0.4  # share of the examples; less is no chance, but a lack of documents
 
 
@@ -145,6 +146,13 @@ def _report(output: str, log: dict[str, Any]) -> None:
     rows += [(f"n-grams of {size} words", value) for size, value in counts.get("ngrams", {}).items()]
     door.print_table(output, ("what", "count"), [row for row in rows if row[1]])
     share = (counts["tokens_out"] - counts.get("tokens_repeated", 0)) / max(1, counts["tokens_in"])
+    unknown = counts["tokens_unknown"] / max(1, counts["tokens_in"])
+    if unknown > _MOST_UNKNOWN:
+        logging.warning(
+            "%.1f %% of the tokens are unknown to the vocabulary: was it trained on text of this kind%s?",
+            100 * unknown,
+            "" if flags.FLAGS.word_separator else ", and is there a character between words (--word_separator)",
+        )
     strangers = counts.get("examples_with_stranger", 0)
     if SENTENCE_OBJECTIVE.value == "nsp" and strangers < _FEWEST_STRANGERS * counts["examples"]:
         logging.warning(

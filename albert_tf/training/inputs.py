@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 
+from absl import logging
+
 from albert_tf.data.manifest import DATASET_FILE, DIGITS_SHOWN, DataDirectory, read_data_directory
 from albert_tf.model_directory import load_tokenizer
 from albert_tf.tokenizer_base import Tokenizer
@@ -41,6 +43,8 @@ def read_inputs(settings: PretrainingSettings) -> Inputs:
     held_out = read_data_directory(settings.eval_data_dir) if settings.eval_data_dir else None
     if held_out is not None:
         data.check_fits(held_out)
+        if held_out.digest == data.digest:
+            logging.warning("%s is the training data: the evaluation says nothing of new text", settings.eval_data_dir)
     for directory in filter(None, (data, held_out)):
         if directory.max_seq_length > config.max_position_embeddings:
             raise ValueError(

@@ -30,7 +30,7 @@ from albert_tf.files import write_whole
 from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import evaluation, objectives, schedules, strategies
+from albert_tf.training import evaluation, interrupts, objectives, schedules, strategies
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, Trainer
@@ -111,8 +111,11 @@ class Pretraining:
         """Whether the run's folder holds a checkpoint to go on from."""
         return self._checkpoints.newest is not None
 
-    def where_it_stopped(self) -> str:
-        """At which step the run is, and where the same command would go on."""
+    def stop(self) -> str:
+        """Saves what an interrupted run has done; says at which step it is, and where the same command goes on."""
+        step = self._trainer.step
+        if step and step != self._checkpoints.newest_step and self.settings.strategy != "multi_worker":
+            self._checkpoints.save()  # with several workers each would have to
         saved = self._checkpoints.newest_step
         goes_on = "there is no checkpoint yet: the same command begins anew"
         if saved is not None:
@@ -165,6 +168,7 @@ class Pretraining:
                 "max_seq_length": self._data.max_seq_length,
                 "sentence_objective": self._data.sentence_objective,
                 "settings": settings.fingerprint(self._data.digest),
+                "eval_data_dir": settings.eval_data_dir,
                 "evaluation": figures,
             },
             replace=True,
@@ -198,10 +202,11 @@ class Pretraining:
             events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
             count = min(affordable, last - step, *(every - step % every for every in events))
             began = time.monotonic()
-            reported, epochs, examples = self._trainer.run(iterator, count)
+            with interrupts.held_back():
+                reported, epochs, examples = self._trainer.run(iterator, count)
+                log.write_examples(step + 1, epochs, examples)
             seconds = (time.monotonic() - began) / count
             affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
-            log.write_examples(step + 1, epochs, examples)
             step += count
             recent.extend(reported)
             shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))

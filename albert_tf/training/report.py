@@ -52,7 +52,7 @@ def verdict(figures: Mapping[str, float]) -> str:
     elif permuted > ENOUGH_ERRORS * figures["gain_over_permuted_at_mask_error"]:
         words = (
             f"The model begins to use context (permuted contexts cost it {permuted:.2f} nats at [MASK]), but is not "
-            f"clearly below the context-free bound yet. {_LONGER}"
+            f"clearly below the context-free bound yet ({ENOUGH_NATS:g} nats are asked for). {_LONGER}"
         )
     else:
         words = (

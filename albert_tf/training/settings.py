@@ -143,11 +143,12 @@ def check_same_run(text: str, fingerprint: Mapping[str, Any], source: str) -> No
     except ValueError as error:
         raise ValueError(f"{error}; name another output_dir") from error
     different = [
-        f"{name} = {found.get(name)!r} there, {fingerprint.get(name)!r} asked for"
+        "other training data" if name == "data" else f"{name} = {found.get(name)!r} there, {asked!r} asked for"
         for name in dict.fromkeys([*fingerprint, *found])
-        if found.get(name) != fingerprint.get(name)
+        if found.get(name) != (asked := fingerprint.get(name))
     ]
     if different:
         raise ValueError(
-            f"{source}: made by a run with other settings ({'; '.join(different)}); name another output_dir"
+            f"{source}: made by a run with other settings ({'; '.join(different)}); name another output_dir, "
+            "or remove this one to begin anew"
         )

@@ -21,6 +21,8 @@ from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
 from tests.data import toy
 
+pytestmark = pytest.mark.xdist_group("resume")
+
 SAVE, STEPS, BATCH = 13, 97, 8
 CONFIG = AlbertConfig(
     vocab_size=61,

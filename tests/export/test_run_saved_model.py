@@ -71,7 +71,7 @@ def test_order_alone(from_saved_model: runners.SavedModelRunner) -> None:
 @pytest.mark.parametrize(
     ("text", "top_k", "message"),
     [
-        ("no marker", 3, r"there is no \[MASK\] in 'no marker'"),
+        ("no marker", 3, r"there is no \[MASK\], in capitals, in 'no marker'"),
         ("word " * 90 + "[MASK]", 3, r"1 of 1 \[MASK\] lie behind the first 70 tokens"),
         ("[MASK]", 9_999, "top_k must be"),
     ],
@@ -124,7 +124,7 @@ def test_file_of_another_vocabulary_or_head_is_refused(
         (["--saved_model={model}", "--text=a [MASK]"], "is a model directory; a SavedModel is wanted"),
         (["--saved_model={model}/..", "--text=a [MASK]"], "has no saved_model.pb; a SavedModel is wanted"),
         (["--saved_model=nowhere", "--text=a [MASK]"], "nowhere: no such folder; a SavedModel is wanted"),
-        (["--saved_model=nowhere", "--text=none"], "there is no [MASK] in 'none'"),
+        (["--saved_model=nowhere", "--text=none"], "there is no [MASK], in capitals, in 'none'"),
     ],
 )
 def test_mistakes_are_found_before_tensorflow_is_loaded(
@@ -164,7 +164,7 @@ def test_door_prints_tables_or_json(tflite_file: pathlib.Path, directory: pathli
             1,
             "nowhere: no such folder; a model directory is wanted",
         ),
-        (["--text=none", "--tflite={tflite}", "--model={model}"], 1, "there is no [MASK] in 'none'"),
+        (["--text=none", "--tflite={tflite}", "--model={model}"], 1, "there is no [MASK], in capitals, in 'none'"),
     ],
 )
 def test_mistakes_get_one_line(

@@ -82,7 +82,7 @@ def test_the_mark_itself_is_no_text() -> None:
         ValueError, match=r"a\.txt: line 1, byte 3: U\+FDD0, a noncharacter, which no text has; remove it"
     ):
         read("管\ufdd0理\n")
-    with pytest.raises(ValueError, match=r"a\.txt: byte 0: U\+FDD0, a noncharacter, in 'text'; remove it"):
+    with pytest.raises(ValueError, match=r"a\.txt: line 1, byte 0: U\+FDD0, a noncharacter, in 'text'; remove it"):
         read(json.dumps({"text": "管\ufdd0理"}), input_format="jsonl")
 
 

@@ -152,7 +152,14 @@ def test_another_runs_folder(tmp_path: pathlib.Path, settings: PretrainingSettin
     fingerprint = settings.fingerprint("0" * 64)
     (run / "settings.json").write_text(settings_module.to_json(fingerprint))
     done = _door(tmp_path, "--intermediate_size=14", "--embedding_size=6", learning_rate="0.02", train_batch_size="5")
-    _assert_refused(done, 1, "settings.json", "learning_rate = 0.01 there, 0.02 asked for", "data = '000000")
+    _assert_refused(
+        done,
+        1,
+        "settings.json",
+        "learning_rate = 0.01 there, 0.02 asked for",
+        "other training data",
+        "or remove this one",
+    )
 
 
 @pytest.mark.usefixtures("data_dir")
@@ -161,12 +168,12 @@ def test_a_run_that_is_at_work_keeps_others_out(tmp_path: pathlib.Path) -> None:
         _assert_refused(_door(tmp_path), 1, f"{tmp_path}/run: another run works there; wait for it, or name another")
 
 
-def test_where_a_run_stopped(settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_run_stopped(
+    tmp_path: pathlib.Path, settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changed = dataclasses.replace(settings, save_checkpoints_steps=3, log_steps=2, eval_data_dir=settings.data_dir)
     run = Pretraining(changed, progress.progress)
-    assert run.where_it_stopped() == (
-        "stopped at step 0 of 7; there is no checkpoint yet: the same command begins anew"
-    )
+    assert run.stop() == "stopped at step 0 of 7; there is no checkpoint yet: the same command begins anew"
 
     def interrupt(self: Pretraining, *arguments: object) -> None:
         raise KeyboardInterrupt
@@ -174,7 +181,12 @@ def test_where_a_run_stopped(settings: PretrainingSettings, monkeypatch: pytest.
     monkeypatch.setattr(Pretraining, "_evaluate", interrupt)  # at the end, before the last checkpoint
     with pytest.raises(KeyboardInterrupt):
         run.run()
-    assert run.where_it_stopped() == ("stopped at step 7 of 7; the same command goes on from the checkpoint of step 6")
+    assert run.stop() == "stopped at step 7 of 7; the same command goes on from the checkpoint of step 7"
+    assert sorted(path.name for path in tmp_path.glob("run/checkpoints/*.index")) == [
+        "step-3.index",
+        "step-6.index",
+        "step-7.index",
+    ]
 
 
 @pytest.mark.slow
@@ -184,7 +196,7 @@ def test_a_signal_ends_a_run_with_a_word_on_its_step(tmp_path: pathlib.Path, num
     shape = ["--hidden_size=10", "--num_attention_heads=2", "--num_hidden_layers=2", "--max_position_embeddings=23"]
     folders = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run", "--strategy=cpu"]
     steps = ["--num_train_steps=9999999", "--save_checkpoints_steps=20", "--learning_rate=1e-4", "--train_batch_size=3"]
-    command = [sys.executable, "-m", "albert_tf.pretrain", *shape, *folders, *steps]
+    command = [sys.executable, "-m", "albert_tf.pretrain", *shape, *folders, *steps, "--log_example_ids"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while not (tmp_path / "run" / "checkpoints" / "step-20.index").exists() and time.monotonic() < deadline:
@@ -197,7 +209,8 @@ def test_a_signal_ends_a_run_with_a_word_on_its_step(tmp_path: pathlib.Path, num
         r"stopped at step (\d+) of 9999999; the same command goes on from the checkpoint of step (\d+)", last
     )
     assert found is not None
-    assert 20 <= int(found[2]) <= int(found[1])
+    assert 20 <= int(found[2]) == int(found[1])  # what was done is saved, and what is saved is told of
+    assert (tmp_path / "run" / "example_ids.tsv").read_text().splitlines()[-1].startswith(f"{found[1]}\t")
     assert (tmp_path / "run" / "checkpoints" / f"step-{found[2]}.index").exists()
 
 
