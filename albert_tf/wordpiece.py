@@ -234,7 +234,9 @@ def parse_vocabulary(content: bytes) -> list[str]:
         if not piece:
             raise ValueError(f"line {number}: is empty; each line is one piece, and its number less one is its id")
         if piece in first:
-            raise ValueError(f"line {number}: {piece!r} stands on line {first[piece]} already; each piece has one id")
+            raise ValueError(
+                f"line {number}: {piece!r} stands on line {first[piece]} already; in a vocabulary each piece has one id"
+            )
         first[piece] = number
     return pieces
 

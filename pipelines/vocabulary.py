@@ -196,7 +196,13 @@ def _explain(message: str, settings: VocabularySettings, counts: Counter[str]) -
     if not counts["lines used"]:
         reasons = sorted(item for item in counts.items() if item[0].startswith("dropped: "))
         dropped = ", ".join(f"{reason.removeprefix('dropped: ')} {count}" for reason, count in reasons)
-        return f"no line of text to train on ({dropped or 'the input is empty'})"
+        advice = ""
+        if counts["dropped: too long"]:
+            advice = (
+                f"; lines must have at most {settings.max_sentence_length} bytes (max_sentence_length): if they hold "
+                "paragraphs, input_format=paragraphs splits them into sentences"
+            )
+        return f"no line of text to train on ({dropped or 'the input is empty'}){advice}"
     if match := _TOO_LARGE.search(message):
         return (
             f"vocab_size must be at most {match[1]} for this text of {counts['bytes used']:,} bytes, "

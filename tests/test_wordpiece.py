@@ -192,7 +192,7 @@ FIVE = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
         (b" \n\n", "line 1: the file is empty"),
         (FIVE + b"a\nb\xe2\x82\n", "line 7: not valid UTF-8 at byte 34; convert the file to UTF-8"),
         ("[PAD]\n".encode("utf-16"), "line 1: not valid UTF-8 at byte 0"),
-        (FIVE + b"a\nb\na\n", "line 8: 'a' stands on line 6 already; each piece has one id"),
+        (FIVE + b"a\nb\na\n", "line 8: 'a' stands on line 6 already; in a vocabulary each piece has one id"),
         (FIVE + b"a\n\nb\n", "line 7: is empty; each line is one piece"),
         (FIVE + b"a\n\n", "line 7: is empty"),
         (b"[PAD]\n[UNK]\n[CLS]\na\n", r"of 4 pieces has no \[SEP\], \[MASK\]; ALBERT needs \[PAD\], .*vocab"),

@@ -28,7 +28,6 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th, .faint { color: var(--faint); font-weight: normal; }
 .bad { color: var(--bad); font-weight: bold; }
-.bar { font-family: monospace; white-space: pre; color: #0072B2; }
 .scroll { overflow-x: auto; }
 svg { max-width: 100%; height: auto; }
 svg * { stroke-linejoin: round; stroke-linecap: butt; }
@@ -72,14 +71,14 @@ def _add_table(body: ElementTree.Element, table: Table) -> None:
     box = ElementTree.SubElement(body, "div", {"class": "scroll"})
     grid = ElementTree.SubElement(box, "table")
     head = ElementTree.SubElement(ElementTree.SubElement(grid, "thead"), "tr")
-    for column in table.columns:
+    columns = [column for column in table.columns if column]  # without bars of characters: there are plots
+    for column in columns:
         _add(head, "th", column, {"scope": "col"})
     content = ElementTree.SubElement(grid, "tbody")
     for values in table.rows:
         row = ElementTree.SubElement(content, "tr")
-        for column, value in zip(table.columns, values, strict=True):
-            kind = "bad" if value == NOT_OK else "bar" if not column else ""
-            _add(row, "td", value, {"class": kind} if kind else {})
+        for _, value in zip(columns, values, strict=False):
+            _add(row, "td", value, {"class": "bad"} if value == NOT_OK else {})
 
 
 def _add_examples(body: ElementTree.Element, found: Inspection) -> None:

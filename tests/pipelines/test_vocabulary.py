@@ -97,6 +97,11 @@ def test_a_vocabulary_too_big_or_too_small_for_the_text_is_explained() -> None:
 def test_no_text_and_a_failing_source_are_reported() -> None:
     with pytest.raises(ValueError, match=r"no line of text to train on \(the input is empty"):
         train([])
+    long = VocabularySettings(vocab_size=40, max_sentence_length=10)
+    with pytest.raises(
+        ValueError, match=r"train on \(too long 1\); lines must have at most 10 bytes .*_format=paragraphs"
+    ):
+        train_vocabulary(["one line of more than ten bytes"], long, TokenizerConfig())
     with pytest.raises(ValueError, match=r"no line of text to train on \(empty 2\)"):
         train(["", " "])
 
