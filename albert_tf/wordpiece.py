@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ CONTINUATION = "##"  # begins a piece that goes on with a word
 MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
 
 _UNUSED = re.compile(r"\[unused\d+\]")  # room that BERT's vocabularies leave for pieces to come
+_LONGEST_PIECE = 256  # bytes without "##", the most that the tokenizer of exported models takes
 _CLOSING = frozenset(",.;:!?)]}%")
 
 
@@ -218,7 +220,7 @@ def parse_vocabulary(content: bytes) -> list[str]:
     """Pieces of a `vocab.txt`, by id.
 
     Raises:
-      ValueError: naming the line, if it is empty or not UTF-8, or a line is empty or stands twice.
+      ValueError: naming the line, if it is empty, not UTF-8 or too long, stands twice, or holds a NUL character.
     """
     if not content.strip():
         raise ValueError("line 1: the file is empty; one piece a line is expected")
@@ -236,6 +238,11 @@ def parse_vocabulary(content: bytes) -> list[str]:
         if piece in first:
             raise ValueError(
                 f"line {number}: {piece!r} stands on line {first[piece]} already; in a vocabulary each piece has one id"
+            )
+        if "\0" in piece or len(piece.removeprefix(CONTINUATION).encode()) > _LONGEST_PIECE:
+            raise ValueError(
+                f"line {number}: a piece must have at most {_LONGEST_PIECE} bytes and no NUL character, as exported "
+                f"models need it, got {reprlib.repr(piece)}"
             )
         first[piece] = number
     return pieces

@@ -77,6 +77,7 @@ with door.group("Workers"):
 
 
 _MOST_UNKNOWN = 0.02  # share of the tokens; where a vocabulary fits, it is far below 1 %
+_LEAST_SHARE = 0.97  # of the tokens that are in the examples
 _FEWEST_STRANGERS = 0.4  # share of the examples; less is no chance, but a lack of documents
 
 
@@ -161,7 +162,8 @@ def _report(output: str, log: dict[str, Any]) -> None:
             strangers,
             counts["examples"],
         )
-    logging.info("%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
+    level = logging.INFO if share >= _LEAST_SHARE or ORIGINAL_COMPATIBLE.value else logging.WARNING
+    logging.log(level, "%.2f %% of the tokens are in the examples; %.1f s", 100 * share, log["seconds"])
     folder = shlex.quote(output)
     print(f"next: python -m pipelines.inspect_data --data_dir={folder}")
     print(

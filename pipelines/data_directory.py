@@ -90,7 +90,7 @@ def build_data_directory(
             "inputs": [file._asdict() for file in found],
         }
         door.write_whole(files.join(folder, dataset.LOG_FILE), dataset.to_json(log))
-        notes = [transforms.manifest_name(shard) for shard in range(settings.num_shards)]
+        notes = [dataset.manifest_name(shard) for shard in range(settings.num_shards)]
         notes += [transforms.COUNTS_FILE, unfinished.BUILDING_FILE]
         files.remove([files.join(folder, name) for name in notes])
     return log

@@ -23,6 +23,16 @@ _FORMAT = "albert_tf pretraining data"
 _RESULTS = ("counts", "shards", "piece_counts", "inputs")
 
 
+def shard_name(shard: int, num_shards: int) -> str:
+    """File name of a shard."""
+    return f"pretrain-{shard:05d}-of-{num_shards:05d}.tfrecord"
+
+
+def manifest_name(shard: int) -> str:
+    """File name of what the writer of a shard says about it: the shard is finished when it is there."""
+    return f"manifest-{shard:05d}.json"
+
+
 def describe_settings(
     settings: ExampleSettings, reading: readers.ReaderSettings, tokenizer: Tokenizer
 ) -> dict[str, Any]:

@@ -60,6 +60,11 @@ def find_files(patterns: Iterable[str]) -> list[InputFile]:
         if not matches:
             raise ValueError(f"{pattern}: no such file")
         found.update(matches)
+    for path in found:
+        try:
+            path.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(f"{path!a}: the name of this file is not UTF-8; rename it") from None
     return [file for _, file in sorted(found.items())]
 
 

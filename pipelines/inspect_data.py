@@ -42,8 +42,8 @@ def main() -> None:
 
     if not 0 <= SHOW.value <= _MOST_SHOWN:
         raise door.UsageError(f"show must be in [0, {_MOST_SHOWN}], got {SHOW.value}")
-    if HTML.value and not door.is_remote(HTML.value) and os.path.isdir(HTML.value):
-        raise IsADirectoryError(21, "is a folder, a file was expected", HTML.value)
+    if HTML.value:
+        _check_report(HTML.value)
     data = dataset.read_dataset(DATA_DIR.value)
     began = time.monotonic()
     with door.progress(total=data.num_examples, description="inspecting", unit="examples") as bar:
@@ -68,6 +68,18 @@ def main() -> None:
     if found.faults:
         first = report.printable(found.faults[0])
         raise door.UserError(f"{first}; {found.broken_shards} of {len(data.shards)} shards are broken")
+
+
+def _check_report(path: str) -> None:
+    """Refuses what is no file for a report, before the work: nothing else must be overwritten."""
+    if not path.endswith((".html", ".htm")):
+        raise door.UsageError(f"html must be a file name that ends in .html, got {path}")
+    if door.is_remote(path):
+        return
+    if os.path.isdir(path):
+        raise IsADirectoryError(21, "is a folder, a file was expected", path)
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise FileNotFoundError(2, "no such folder", os.path.dirname(path))
 
 
 def _print_examples(examples: Sequence[ShownExample]) -> None:

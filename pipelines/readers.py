@@ -79,6 +79,8 @@ class ReaderSettings:
             raise ValueError(f"language must be a code such as en or zh, got {self.language!r}")
         if not self.text_key:
             raise ValueError("text_key must not be empty")
+        if any(unicodedata.category(character) == "Cs" for character in self.text_key):
+            raise ValueError(f"text_key must be valid Unicode, got {self.text_key!a}")
         if self.word_separator is not None:
             _check_separator(self.word_separator)
 
@@ -98,7 +100,8 @@ def _check_separator(separator: str) -> None:
     Raises:
       ValueError: naming the rule.
     """
-    if len(separator) != 1 or separator in "\n\r\0\u2581" or unicodedata.category(separator)[0] in "LMN":
+    unfit = len(separator) != 1 or separator in "\n\r\0\u2581"
+    if unfit or unicodedata.category(separator)[0] in "LMN" or unicodedata.category(separator) == "Cs":
         raise ValueError(
             "word_separator must be one character that is no letter, mark, digit, end of line or U+2581, such as | or "
             f"U+200B, got {separator!r}"
@@ -252,6 +255,8 @@ def _json_text(line: str, offset: int, key: str) -> str:
         raise _FaultError(at, f"not valid JSON: {error.msg}", advice) from None
     except RecursionError:
         raise _FaultError(offset, "JSON nested too deep", advice) from None
+    except ValueError:  # Python's own limit
+        raise _FaultError(offset, "JSON with a number of too many digits", advice) from None
     if not isinstance(value, dict):
         raise _FaultError(offset, f"holds {_JSON_NAMES[type(value)]}, no object", advice)
     text = value.get(key)

@@ -72,6 +72,8 @@ def cut_document(
         end, in_word = _chunk_end(begin, words, sentences, target=target, room=room, in_pairs=in_pairs)
         words_cut += in_word
         middle = _split(begin, end, words, sentences, generator) if in_pairs else end
+        if middle is None and (in_word or not document.word_starts[begin]) and end - begin > 1:
+            middle = int(generator.integers(begin + 1, end))  # part of a word that is longer than a sequence
         if middle is None:
             tokens_single_word += end - begin
         else:

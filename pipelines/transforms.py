@@ -24,7 +24,7 @@ from apache_beam.utils import windowed_value
 
 from albert_tf.files import naming
 from albert_tf.tokenizer_base import Tokenizer
-from pipelines import documents, examples, files, readers, records, shard_records
+from pipelines import dataset, documents, examples, files, readers, records, shard_records
 from pipelines.example_settings import ExampleSettings
 
 COUNTS_KEY = -1  # stands among the shard numbers for "counts of one bundle"
@@ -35,16 +35,6 @@ TEXT_READ, EXAMPLES_MADE, EXAMPLES_WRITTEN = "text", "made", "written"
 
 _FLUSH_BYTES = 1 << 22
 _PROGRESS_SECONDS = 0.3
-
-
-def shard_name(shard: int, num_shards: int) -> str:
-    """File name of a shard."""
-    return f"pretrain-{shard:05d}-of-{num_shards:05d}.tfrecord"
-
-
-def manifest_name(shard: int) -> str:
-    """File name of what the writer of a shard says about it: the shard is finished when it is there."""
-    return f"manifest-{shard:05d}.json"
 
 
 class ReadDocuments(beam.DoFn):
@@ -164,7 +154,7 @@ class WriteShards(beam.DoFn):
         yield shard
 
     def _write_shard(self, shard: int, items: list[bytes]) -> None:
-        name = shard_name(shard, self._settings.num_shards)
+        name = dataset.shard_name(shard, self._settings.num_shards)
         began = time.time()
         digest, size = hashlib.sha256(), 0
         maker = shard_records.RecordMaker(self._settings, self._tokenizer)
@@ -185,7 +175,7 @@ class WriteShards(beam.DoFn):
             "piece_counts": maker.piece_counts.tolist(),
             "work": {"process": os.getpid(), "seconds": time.time() - began},
         }
-        self._write(manifest_name(shard), json.dumps(content).encode())
+        self._write(dataset.manifest_name(shard), json.dumps(content).encode())
 
     def _write_counts(self, works: list[dict[str, Any]]) -> None:
         counts: Counter[str] = Counter()
@@ -247,7 +237,7 @@ def build(
 
 def read_manifest(folder: str, shard: int) -> dict[str, Any]:
     """What the writer of a shard said about it."""
-    manifest: dict[str, Any] = json.loads(files.read_bytes(files.join(folder, manifest_name(shard))))
+    manifest: dict[str, Any] = json.loads(files.read_bytes(files.join(folder, dataset.manifest_name(shard))))
     return manifest
 
 

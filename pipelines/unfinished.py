@@ -89,13 +89,18 @@ def _take_over(folder: str, description: Mapping[str, Any], inputs: Sequence[fil
     except OSError:
         content = None
     finished: dict[int, str] = {}
+    vocab_size, num_shards = description["vocab_size"], description["settings"]["num_shards"]
     if content is not None:
         found = dataset.check_same_settings(content.decode("utf-8", errors="replace"), description, path)
         if found.get("inputs") == listed:
-            finished = {shard: name for shard, name in _manifests(folder).items() if _is_whole(folder, name)}
+            finished = {
+                shard: name
+                for shard, name in _manifests(folder).items()
+                if shard < num_shards and _is_whole(folder, name, dataset.shard_name(shard, num_shards), vocab_size)
+            }
         else:
             logging.info("the input has changed since the run that left %s; all shards are made anew", folder)
-    kept = {BUILDING_FILE, *finished.values(), *(_manifest(folder, name)["file"] for name in finished.values())}
+    kept = {BUILDING_FILE, *finished.values(), *(dataset.shard_name(shard, num_shards) for shard in finished)}
     files.remove([files.join(folder, name) for name in files.list_names(folder) if name not in kept])
     if content is None or not finished:
         door.write_whole(path, dataset.to_json({**description, "inputs": listed}))
@@ -110,16 +115,20 @@ def _manifests(folder: str) -> dict[int, str]:
     return {int(match[1]): match[0] for match in matches if match}
 
 
-def _manifest(folder: str, name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(files.read_bytes(files.join(folder, name)))["manifest"]
-    return content
-
-
-def _is_whole(folder: str, name: str) -> bool:
-    """Whether a shard's file is what its manifest says."""
+def _is_whole(folder: str, name: str, shard: str, vocab_size: int) -> bool:
+    """Whether a manifest says all it must, and the file of its shard is what it says."""
     try:
-        manifest = _manifest(folder, name)
-        content = files.read_bytes(files.join(folder, manifest["file"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        found = json.loads(files.read_bytes(files.join(folder, name)))
+        manifest, counts, work = found["manifest"], found["counts"], found["work"]
+        content = files.read_bytes(files.join(folder, shard))
+        return (
+            manifest["file"] == shard
+            and manifest["examples"] == counts.get("examples", 0)
+            and manifest["bytes"] == len(content)
+            and manifest["sha256"] == hashlib.sha256(content).hexdigest()
+            and len(found["piece_counts"]) == vocab_size
+            and sum(found["piece_counts"]) == counts.get("tokens_out", 0)
+            and work.keys() >= {"process", "seconds"}
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return False
-    return hashlib.sha256(content).hexdigest() == manifest["sha256"]

@@ -195,6 +195,8 @@ FIVE = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
         (FIVE + b"a\nb\na\n", "line 8: 'a' stands on line 6 already; in a vocabulary each piece has one id"),
         (FIVE + b"a\n\nb\n", "line 7: is empty; each line is one piece"),
         (FIVE + b"a\n\n", "line 7: is empty"),
+        (FIVE + b"a\n##\0\n", r"line 7: a piece must have at most 256 bytes and no NUL character, .* got '##.x00'"),
+        (FIVE + "##\u4e2d".encode() + 85 * "\u4e2d".encode(), "line 6: a piece must have at most 256 bytes"),
         (b"[PAD]\n[UNK]\n[CLS]\na\n", r"of 4 pieces has no \[SEP\], \[MASK\]; ALBERT needs \[PAD\], .*vocab"),
     ],
 )  # fmt: skip

@@ -28,7 +28,6 @@ from pipelines.audit.record_reader import BrokenRecordError, ExampleReader, Fram
 
 _BATCH_POSITIONS = 1 << 17  # of all rows that are looked at together; some 20 MB of arrays
 _MOST_BATCH = 1024
-_LABEL_COUNTS = {"examples_swapped", "examples_with_stranger"}  # of the examples with label 1
 
 
 class Example(NamedTuple):
@@ -211,13 +210,14 @@ def _check_counts(found: Inspection) -> list[str]:
         for name, value in counted.items()
         if data.counts.get(name, value) != value
     ]
-    if has_labels(data) and _LABEL_COUNTS & data.counts.keys():
-        said = sum(data.counts.get(name, 0) for name in _LABEL_COUNTS)
-        if said != figures.labels_1:
-            names = " and ".join(sorted(_LABEL_COUNTS & data.counts.keys()))
-            faults.append(
-                f"{data.source}: counts: {names} make {said}, the records hold {figures.labels_1} labels of 1"
-            )
+    if has_labels(data):
+        names = ["examples_with_stranger"] if data.sentence_objective == "nsp" else ["examples_swapped"]
+        if data.original_compatible and data.sentence_objective == "sop":
+            names.append("examples_with_stranger")
+        said, held = sum(data.counts.get(name, 0) for name in names), figures.labels_1
+        if said != held:
+            told = " and ".join(names)
+            faults.append(f"{data.source}: counts: {told} make {said}, the records hold {held} labels of 1")
     return faults
 
 

@@ -146,6 +146,11 @@ REFUSED: dict[str, tuple[str, bytes | None, str | tuple[str, str]]] = {
         JSON_LINE + b'{"text": "an bel"\n',
         f"a.jsonl: line 2, byte 46: not valid JSON: Expecting ',' delimiter; {ONE_OBJECT}",
     ),
+    "JSON with a number of 5,000 digits": (
+        "a.jsonl",
+        JSON_LINE + b'{"text": "an", "n": ' + 5000 * b"9" + b"}\n",
+        f"a.jsonl: line 2, byte 29: JSON with a number of too many digits; {ONE_OBJECT}",
+    ),
     "JSON without the key": (
         "a.jsonl",
         JSON_LINE + b'{"id": 3, "body": "an bel"}\n',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -236,3 +237,18 @@ def test_no_worker_outlives_the_command(
     if number != signal.SIGKILL:  # which leaves no time to tidy up
         assert not list((tmp_path / "out").iterdir())
         assert not list(tmp_path.glob("albert-pipeline-*"))
+
+
+def test_a_file_name_that_is_not_utf8_is_refused(folder: Path) -> None:
+    (folder / "texts").mkdir()
+    (folder / os.fsdecode(b"texts/b\xff.txt")).write_text("One two. Three.\n")
+    check_refused(folder, ["--input=texts"], 1, "b\\udcff.txt': the name of this file is not UTF-8; rename it")
+
+
+def test_text_that_is_lost_is_a_warning(folder: Path) -> None:
+    (folder / "words.txt").write_text("an\n\nbel\n\ncor\n\nan bel cor. Dis en fer.\n")
+    done = building.run(
+        "--input=words.txt", "--tokenizer=tokenizer", "--output_dir=out", "--max_seq_length=37", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"warning: \d\d\.\d\d % of the tokens are in the examples", done.stderr)

@@ -114,10 +114,14 @@ def test_one_sentence_is_split_at_each_of_its_words() -> None:
 
 
 def test_a_word_longer_than_the_room_is_cut_inside() -> None:
-    segments = cut(make_document([[1, 17, 1, 1]]), room=6)
-    assert segments.words_cut == 2
-    covered = sum(end - begin for begin, _, end in segments.spans.tolist())
-    assert covered + segments.tokens_single_word == 20
+    document = make_document([[1, 17, 1, 1]])
+    for seed in range(20):
+        segments = cut(document, room=6, seed=seed)
+        assert segments.words_cut == 2
+        # Parts of the long word are split at any of their tokens; the words of one token beside it stand alone.
+        assert segments.spans[:, [0, 2]].tolist() == [[1, 7], [7, 13], [13, 19]]
+        assert all(begin < middle < end for begin, middle, end in segments.spans.tolist())
+        assert segments.tokens_single_word == 2
 
 
 def test_short_targets_are_drawn_for_each_example() -> None:

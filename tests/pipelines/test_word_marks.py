@@ -86,7 +86,7 @@ def test_the_mark_itself_is_no_text() -> None:
         read(json.dumps({"text": "管\ufdd0理"}), input_format="jsonl")
 
 
-@pytest.mark.parametrize("separator", ["", "||", "a", "7", "中", "\u0301", "\u2581", "\n", "\0"])
+@pytest.mark.parametrize("separator", ["", "\ud800", "||", "a", "7", "中", "\u0301", "\u2581", "\n", "\0"])
 def test_unfit_separators_are_refused(separator: str) -> None:
     with pytest.raises(ValueError, match=r"word_separator must be one character that is no letter, .* or U\+2581"):
         ReaderSettings(word_separator=separator)

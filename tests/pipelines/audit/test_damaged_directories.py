@@ -17,7 +17,9 @@ import pytest
 from albert_tf.tokenizer import AlbertTokenizer
 from pipelines.dataset import read_dataset
 from tests.conftest import ROOT
+from tests.pipelines import building
 from tests.pipelines.audit.directories import change_dataset, flip, inspect, run, serialize, shard, write_shard
+from tests.pipelines.conftest import make_documents, write_corpus
 from tests.reference.records import parse_example, read_payloads
 from tests.test_help import RUN, loaded
 
@@ -85,6 +87,19 @@ def test_what_dataset_json_says_is_compared(
     assert found.broken_shards == ("{shard}" in message)
 
 
+@pytest.mark.parametrize(("objective", "named"), [("sop", "examples_swapped"), ("nsp", "examples_with_stranger")])
+def test_labels_are_compared_with_the_objective(
+    objective: str, named: str, tmp_path: Path, tokenizer: AlbertTokenizer
+) -> None:
+    corpus = write_corpus(tmp_path / "c.txt", make_documents(20, seed=5))
+    other = "nsp" if objective == "sop" else "sop"
+    building.build(tmp_path / "data", [corpus], tokenizer, masking="static", sentence_objective=other)
+    assert inspect(tmp_path / "data").faults == []
+    change_dataset(tmp_path / "data", lambda dataset: dataset.update(sentence_objective=objective))
+    (fault,) = inspect(tmp_path / "data").faults
+    assert re.search(rf"dataset\.json: counts: {named} make 0, the records hold \d+ labels of 1", fault)
+
+
 def test_piece_counts_are_compared_with_the_records(data: Path) -> None:
     counts = np.load(data / "piece_counts.npy")
     counts[[77, 78]] += [1, -1]
@@ -123,7 +138,9 @@ def test_the_door_names_broken_shards(static: Path) -> None:
         (["--data_dir=empty"], 1, "empty: is an empty folder; a data directory is wanted, as pipelines."),
         (["--data_dir=cut"], 1, "cut/dataset.json:1:11: not valid JSON: Expecting value"),
         (["--data_dir=other"], 1, "other/dataset.json: format must be \"albert_tf pretraining data\", got None"),
-        (["--data_dir=dynamic", "--html=empty"], 1, "empty: is a folder, a file was expected"),
+        (["--data_dir=dynamic", "--html=empty.html"], 1, "empty.html: is a folder, a file was expected"),
+        (["--data_dir=dynamic", "--html=dynamic/dataset.json"], 2, "html must be a file name that ends in .html, got"),
+        (["--data_dir=dynamic", "--html=nowhere/r.html"], 1, "nowhere: no such folder"),
         (["--data_dir=dynamic", "--show=-1"], 2, "show must be in [0, 1000], got -1"),
         (["--data_dir=dynamic", "--show=x"], 2, "flag --show=x: invalid literal for int() with base 10: 'x'"),
         (["--show=3"], 2, "missing --data_dir; --help explains the flags"),
@@ -132,6 +149,7 @@ def test_the_door_names_broken_shards(static: Path) -> None:
 )  # fmt: skip
 def test_wrong_use(arguments: list[str], code: int, message: str, dynamic: Path) -> None:
     (dynamic.parent / "empty").mkdir()
+    (dynamic.parent / "empty.html").mkdir()
     (dynamic.parent / "cut").mkdir()
     (dynamic.parent / "cut" / "dataset.json").write_text('{"format":')
     (dynamic.parent / "other").mkdir()
