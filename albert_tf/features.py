@@ -74,6 +74,20 @@ def max_predictions(max_seq_length: int, masked_lm_prob: float = 0.15) -> int:
     return max(1, math.ceil(max_seq_length * masked_lm_prob - 1e-9))
 
 
+def segment_room(max_seq_length: int, objective: SentenceObjective) -> int:
+    """Most tokens of a sequence, without [CLS] and the [SEP] behind each segment."""
+    return max_seq_length - (2 if objective == "none" else 3)
+
+
+def record_features(
+    masking: Masking, objective: SentenceObjective, max_seq_length: int, max_predictions_per_seq: int
+) -> tuple[Feature, ...]:
+    """Features of a record of either form, in the order they are written."""
+    if masking == "static":
+        return static_features(max_seq_length, max_predictions_per_seq)
+    return dynamic_features(objective)
+
+
 def static_features(max_seq_length: int, max_predictions_per_seq: int) -> tuple[Feature, ...]:
     """Features of a static record, as the original's `create_pretraining_data.py` writes them."""
     s, p = max_seq_length, max_predictions_per_seq

@@ -161,10 +161,10 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     if _has_content(model_path):
         logging.info("this run of %d steps is finished already", settings.num_train_steps)
         training = read_training(model_path)
-        if training.get("eval_data_dir") == settings.eval_data_dir:
+        if settings.eval_data_dir in (None, training.get("eval_data_dir")):
             _report(model_path, training.get("evaluation", {}))
             return
-        logging.info("it is evaluated on %s", settings.eval_data_dir or "nothing")
+        logging.info("it is evaluated on %s", settings.eval_data_dir)
 
     inputs = read_inputs(settings)
     _warn_of_unseen_positions(settings.config, data)

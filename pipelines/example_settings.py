@@ -86,13 +86,11 @@ class ExampleSettings:
     @property
     def room(self) -> int:
         """Most tokens of a sequence, without [CLS] and [SEP]s."""
-        return self.max_seq_length - (2 if self.sentence_objective == "none" else 3)
+        return features.segment_room(self.max_seq_length, self.sentence_objective)
 
     def features(self) -> tuple[features.Feature, ...]:
         """Features of the records, in the order they are written."""
-        if self.masking == "static":
-            return features.static_features(self.max_seq_length, self.predictions)
-        return features.dynamic_features(self.sentence_objective)
+        return features.record_features(self.masking, self.sentence_objective, self.max_seq_length, self.predictions)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, ready for JSON."""

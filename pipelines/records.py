@@ -11,9 +11,9 @@ import functools
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import google_crc32c
 import numpy as np
 
+from albert_tf.data.shards import masked_crc
 from albert_tf.features import Feature
 
 # Values of one feature for B examples: either [B, length], or flat values with the examples' lengths, int64 [B].
@@ -49,17 +49,12 @@ def serialize_examples(features: Sequence[Feature], columns: Mapping[str, Column
 def frame_record(payload: bytes) -> bytes:
     """The payload as one TFRecord: length and its checksum, payload and its checksum."""
     length = struct.pack("<Q", len(payload))
-    return b"".join((length, _masked_crc(length), payload, _masked_crc(payload)))
+    return b"".join((length, masked_crc(length), payload, masked_crc(payload)))
 
 
 def frame_records(payloads: Iterable[bytes]) -> Iterator[bytes]:
     """Each payload as one TFRecord."""
     return map(frame_record, payloads)
-
-
-def _masked_crc(content: bytes) -> bytes:
-    crc = google_crc32c.value(content)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def _as_flat(column: Column) -> tuple[np.ndarray, np.ndarray]:

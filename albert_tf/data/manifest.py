@@ -78,9 +78,9 @@ class DataDirectory:
 
     def features(self) -> tuple[features.Feature, ...]:
         """What each record must hold."""
-        if self.masking == "static":
-            return features.static_features(self.max_seq_length, self.max_predictions_per_seq)
-        return features.dynamic_features(self.sentence_objective)
+        return features.record_features(
+            self.masking, self.sentence_objective, self.max_seq_length, self.max_predictions_per_seq
+        )
 
     def locate(self, example: int) -> str:
         """Where example number `example` stands, for messages: "FILE, record N" (records count from 0)."""

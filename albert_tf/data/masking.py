@@ -63,7 +63,7 @@ class MaskingSettings:
     @property
     def room(self) -> int:
         """Most tokens of a row, without [CLS] and [SEP]s."""
-        return self.max_seq_length - (2 if self.sentence_objective == "none" else 3)
+        return features.segment_room(self.max_seq_length, self.sentence_objective)
 
     @classmethod
     def of(cls, data: DataDirectory) -> MaskingSettings:

@@ -7,6 +7,8 @@ import os
 import struct
 from typing import Any
 
+import google_crc32c
+
 from albert_tf.files import check_regular, is_remote
 
 _TFRECORD_HEADER, _TFRECORD_FOOTER = 12, 4  # bytes: length and its checksum; checksum of the payload
@@ -65,12 +67,6 @@ def _last_whole_record(path: str, size: int) -> tuple[int, int]:
 
 def damage(shard: Shard) -> str | None:
     """Where the bytes of a shard are damaged, for messages; None if all checksums are right."""
-    import google_crc32c
-
-    def masked_crc(content: bytes) -> bytes:
-        crc = google_crc32c.value(content)
-        return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
-
     offset = 0
     with open_file(shard.path) as stream:
         for record in range(shard.examples):
@@ -83,6 +79,12 @@ def damage(shard: Shard) -> str | None:
                 return f"{shard.path}: record {record} at byte {offset}: checksum does not match its bytes"
             offset += _TFRECORD_HEADER + length + _TFRECORD_FOOTER
     return None
+
+
+def masked_crc(content: bytes) -> bytes:
+    """Checksum of TFRecord files, bytes [4]: CRC-32C, rotated by 15 bits and shifted, as the format wants it."""
+    crc = google_crc32c.value(content)
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def open_file(path: str) -> Any:

@@ -130,7 +130,7 @@ class RecordChecker:
         """Two segments without special tokens."""
         tokens, starts = columns[features.SEGMENT_TOKENS], columns[features.WORD_STARTS]
         lengths = columns[features.SEGMENT_LENGTHS].values.reshape(-1, 2)
-        room = self._data.max_seq_length - (3 if self._has_second else 2)
+        room = features.segment_room(self._data.max_seq_length, self._data.sentence_objective)
         sizes = tokens.lengths
         wrong, rule = (lengths < 1).any(axis=1), "at least 1"
         if not self._has_second:

@@ -9,8 +9,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
-import google_crc32c
-
+from albert_tf.data.shards import masked_crc
 from albert_tf.features import Feature
 from pipelines.audit.example_message import (
     Announced,
@@ -61,7 +60,7 @@ def read_frames(stream: IO[bytes], digest: Any = None) -> Iterator[Frame]:
     while header := stream.read(_HEADER_BYTES):
         if len(header) < _HEADER_BYTES:
             raise BrokenRecordError(number, offset, f"cut off: {len(header)} of the {_HEADER_BYTES} bytes before it")
-        if header[8:] != _masked_crc(header[:8]):
+        if header[8:] != masked_crc(header[:8]):
             raise BrokenRecordError(number, offset, "damaged length")
         (length,) = struct.unpack("<Q", header[:8])
         if length > _LONGEST_PAYLOAD:
@@ -70,7 +69,7 @@ def read_frames(stream: IO[bytes], digest: Any = None) -> Iterator[Frame]:
         if len(body) < length + _FOOTER_BYTES:
             raise BrokenRecordError(number, offset, f"cut off: {len(body)} of {length + _FOOTER_BYTES} bytes")
         payload = body[:length]
-        if body[length:] != _masked_crc(payload):
+        if body[length:] != masked_crc(payload):
             raise BrokenRecordError(number, offset, "checksum does not match its bytes")
         if digest is not None:
             digest.update(header)
@@ -78,11 +77,6 @@ def read_frames(stream: IO[bytes], digest: Any = None) -> Iterator[Frame]:
         yield Frame(number, offset, payload)
         number += 1
         offset += _HEADER_BYTES + length + _FOOTER_BYTES
-
-
-def _masked_crc(content: bytes) -> bytes:
-    crc = google_crc32c.value(content)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 class ExampleReader:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
 import numpy as np
 import pytest
 
-from albert_tf import features, model_directory, progress
+from albert_tf import features, model_directory, pretrain, progress
 from albert_tf.data import batches
 from albert_tf.data.manifest import read_data_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
 from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
@@ -27,10 +29,9 @@ def make_data(path: pathlib.Path, objective: features.SentenceObjective) -> path
     return toy.write_directory(path, rows, max_seq_length=20, max_predictions_per_seq=3, sentence_objective=objective)
 
 
-def train(tmp_path: pathlib.Path, objective: features.SentenceObjective) -> tuple[dict[str, np.ndarray], list[dict]]:
-    """Weights after three steps, and what was logged."""
-    data = make_data(tmp_path / "data", objective)
-    settings = PretrainingSettings(
+def settings_of(tmp_path: pathlib.Path, data: pathlib.Path) -> PretrainingSettings:
+    """Three steps on `data`, which is the held-out data too."""
+    return PretrainingSettings(
         data_dir=str(data),
         eval_data_dir=str(data),
         output_dir=str(tmp_path / "run"),
@@ -42,7 +43,11 @@ def train(tmp_path: pathlib.Path, objective: features.SentenceObjective) -> tupl
         log_steps=1,
         seed=4,
     )
-    Pretraining(settings, progress.progress).run()
+
+
+def train(tmp_path: pathlib.Path, objective: features.SentenceObjective) -> tuple[dict[str, np.ndarray], list[dict]]:
+    """Weights after three steps, and what was logged."""
+    Pretraining(settings_of(tmp_path, make_data(tmp_path / "data", objective)), progress.progress).run()
     model = model_directory.load_model(tmp_path / "run" / "model")
     training = model_directory.read_training(tmp_path / "run" / "model")
     assert training["sentence_objective"] == objective
@@ -65,6 +70,14 @@ def test_weights_that_move_and_figures_that_are_told(
     prefixes = {"sop": "sentence_order_", "nsp": "next_sentence_"}
     for other, prefix in prefixes.items():
         assert any(name.startswith(prefix) for name in figures) == (other == objective)
+    # Asked for again without held-out data, it keeps the evaluation it has.
+    recorded = (tmp_path / "run" / "model" / "training.json").read_bytes()
+    data = read_data_directory(tmp_path / "data")
+    again = dataclasses.replace(settings_of(tmp_path, tmp_path / "data"), eval_data_dir=None)
+    (tmp_path / "run" / "settings.json").write_text(settings_module.to_json(again.fingerprint(data.digest)))
+    pretrain._run(again, data)
+    assert (tmp_path / "run" / "model" / "training.json").read_bytes() == recorded
+    assert json.loads(recorded)["evaluation"]
     if objective != "none":
         told = {name.removeprefix(prefixes[objective]) for name in figures if name.startswith(prefixes[objective])}
         assert told == {"loss", "accuracy", "majority"}
