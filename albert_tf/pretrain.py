@@ -29,7 +29,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
 from albert_tf.files import lock_directory
 from albert_tf.model_directory import read_training
-from albert_tf.training import report
+from albert_tf.training import footprint, report
 from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
 
@@ -71,8 +71,20 @@ with door.group("Training"):
     flags.DEFINE_enum("optimizer", "lamb", settings_module.OPTIMIZERS, "Optimizer.")
     flags.DEFINE_float("weight_decay", 0.01, "Rate of the decoupled weight decay.")
     flags.DEFINE_float("clip_norm", 1.0, "Largest global norm of the gradient; 0 clips nothing.")
+    flags.DEFINE_float(
+        "moving_average_decay",
+        0.0,
+        "Keeps a moving average of the weights, with this share of the old average in each step; evaluations and the "
+        "model directory then use it. 0.999 averages over about 1,000 steps; 0 keeps none.",
+    )
     flags.DEFINE_integer("seed", 0, "Seed of initial weights, order, masks and dropout.")
-    flags.DEFINE_enum("dtype", "float32", settings_module.DTYPES, "What is computed in; weights stay in float32.")
+    flags.DEFINE_enum(
+        "dtype",
+        "float32",
+        settings_module.DTYPES,
+        "What is computed in; weights stay in float32. bfloat16 is for TPUs and newer GPUs; float16, with a dynamic loss "
+        "scale, for older ones.",
+    )
     flags.DEFINE_enum(
         "skip_padding", "auto", settings_module.SKIP_PADDING, "Leave the padding out; auto: not on a TPU."
     )
@@ -83,8 +95,23 @@ with door.group("Devices"):
     flags.DEFINE_integer("num_devices", None, "For mirrored: GPUs to use, or logical CPUs where there is no GPU.")
     flags.DEFINE_string("tpu", "", "For tpu: its name, or local.")
 
+with door.group("Memory"):
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps",
+        1,
+        "Computes a device's share of the batch in so many micro-batches, one after the other: same step, less memory.",
+    )
+    flags.DEFINE_boolean(
+        "remat",
+        False,
+        "Keeps only each layer's input and computes the rest again on the way back: a third more work, less memory.",
+    )
+
 with door.group("While it runs"):
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between two checkpoints.")
+    flags.DEFINE_float(
+        "save_checkpoints_minutes", None, "Minutes after which a checkpoint is made in any case; by default never."
+    )
     flags.DEFINE_integer("keep_checkpoints", 3, "How many of the newest checkpoints are kept.")
     flags.DEFINE_integer("eval_steps", None, "Steps between two evaluations; by default one at the end.")
     flags.DEFINE_integer("eval_batch_size", None, "Examples of an evaluation batch; by default as in training.")
@@ -175,6 +202,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     from albert_tf.training.pretraining import Pretraining
 
     run = Pretraining(settings, door.progress, inputs=inputs)
+    door.print_table("What a device holds", footprint.COLUMNS, run.footprint())
     fingerprint = settings_module.to_json(settings.fingerprint(data.digest))
     is_new = not _has_content(settings.output_dir)
     door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
@@ -188,11 +216,9 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
         logging.warning("%s", run.stop())
         raise
     except DivergedError as error:
-        checkpoint = "the newest checkpoint is from before" if run.has_checkpoint else "there is no checkpoint yet"
-        raise door.UserError(
-            f"{settings.output_dir}: {error}; {checkpoint}. Try a lower --learning_rate, a "
-            "longer warm-up, or --dtype=float32"
-        ) from error
+        other = "" if settings.dtype == "float32" else ", or --dtype=float32"
+        advice = f"Try a lower --learning_rate, a longer warm-up{other}, in another --output_dir"
+        raise door.UserError(f"{settings.output_dir}: {error}. {advice}") from error
     _report(model_path, figures)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import keras
 import tensorflow as tf
 
 from albert_tf import features
@@ -37,8 +38,8 @@ def training_batches(
       num_replicas: replicas this pipeline feeds; each gets one element of the dataset in turn.
 
     Returns:
-      Dict of the model's inputs and labels for one replica, as `masking.make_batch` returns them, and `example`
-      and `epoch`, int64 [B / replicas].
+      Dict of the model's inputs and labels for one replica, as `masking.make_batch` returns them, with weights in
+      Keras' floatx, and `example` and `epoch`, int64 [B / replicas].
     """
     share = batch_size // num_pipelines
     records = training_records(order, step * batch_size).batch(batch_size, drop_remainder=True)
@@ -55,6 +56,8 @@ def training_batches(
     @as_it_is
     def to_features(records: tf.Tensor, epochs: tf.Tensor, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(records, order.data, seed=order.seed, epochs=epochs, examples=examples)
+        # The step computes in one dtype, whichever Keras was told: so no float32 gets into a float64 run.
+        batch[features.MASKED_LM_WEIGHTS] = tf.cast(batch[features.MASKED_LM_WEIGHTS], keras.config.floatx())
         return {**batch, EXAMPLE: examples, EPOCH: epochs}
 
     return records.map(to_features, num_parallel_calls=2, deterministic=True).prefetch(2)

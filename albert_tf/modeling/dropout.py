@@ -44,6 +44,11 @@ class _SeedStream:
         self._calls += 1
         return self._seed + tf.constant([0, self._calls])
 
+    def reserve(self, count: int) -> tf.Tensor:
+        first = self._seed + tf.constant([0, self._calls])
+        self._calls += count
+        return first
+
 
 _stack = _SeedStack()
 
@@ -63,6 +68,16 @@ def take_seed() -> tf.Tensor:
     if _stack.open:
         return _stack.open[-1].take()
     return tf.random.uniform([2], minval=tf.int32.min, maxval=tf.int32.max, dtype=tf.int32)
+
+
+def reserve_seeds(count: int) -> tf.Tensor:
+    """Sets the next `count` seeds of the innermost `dropout_seed` block aside and returns where they begin, int32 [2].
+
+    `dropout_seed(begin + [0, n])` then gives the seeds from the n-th on, as often as wanted.
+    """
+    if _stack.open:
+        return _stack.open[-1].reserve(count)
+    return take_seed()
 
 
 @keras.saving.register_keras_serializable("albert_tf")

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.config import AlbertConfig
+from albert_tf.modeling import layer_stack
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.layers import Pooler, TransformerEncoderBlock, weight_initializer
 from albert_tf.modeling.packing import PackedLayout
@@ -117,7 +118,13 @@ class AlbertEncoder(keras.Model):
         return [[self.get_layer(name) for name in layer] for layer in self._blocks]
 
     def encode(
-        self, inputs: Mapping[str, tf.Tensor], *, form: Form = "unrolled", training: bool = False
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        *,
+        form: Form = "unrolled",
+        training: bool = False,
+        rematerialize: bool = False,
+        all_outputs: bool | None = None,
     ) -> dict[str, Any]:
         """Outputs of the model on real tensors, as the functional call gives them.
 
@@ -128,10 +135,15 @@ class AlbertEncoder(keras.Model):
           inputs: the encoder's inputs, int32 [B, S]; further entries are left alone.
           form: "unrolled", "loop", "packed" or "packed_loop".
           training: whether dropout acts.
+          rematerialize: in training, whether to keep only each layer's input for the way back and compute the rest
+            again; see `layer_stack`.
+          all_outputs: whether to return the embeddings and each layer's output too; None as the encoder was made.
 
         Raises:
-          ValueError: for an unknown form, for a loop unless all parameters are shared, and for a loop in training.
+          ValueError: for an unknown form, for a loop unless all parameters are shared, for a loop in training, and for
+            rematerialised layers whose outputs are all to be returned.
         """
+        all_outputs = self.return_all_encoder_outputs if all_outputs is None else all_outputs
         if form not in get_args(Form):
             raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
         ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
@@ -148,14 +160,14 @@ class AlbertEncoder(keras.Model):
             )
         hidden = embedded if self.embedding_projection is None else self.embedding_projection(embedded)
         if form in ("loop", "packed_loop"):
-            layer_outputs = self._run_loop(hidden, mask, layout, form, training)
+            layer_outputs = self._run_loop(hidden, mask, layout, form, training, all_outputs)
+        elif training and rematerialize:
+            if all_outputs:
+                raise ValueError("rematerialize keeps the last layer only: ask for no other outputs")
+            layer_outputs = [layer_stack.run_layers_twice(self.layer_blocks, hidden, mask, layout)]
         else:
-            layer_outputs = []
-            for layer in self.layer_blocks:
-                for block in layer:
-                    hidden = block(hidden, mask, layout=layout, training=training)
-                layer_outputs.append(hidden)
-            if not self.return_all_encoder_outputs:
+            layer_outputs = layer_stack.run_layers(self.layer_blocks, hidden, mask, layout, training=training)
+            if not all_outputs:
                 layer_outputs = layer_outputs[-1:]  # unpacking the others would cost
         if layout is not None:
             embedded = layout.unpack(embedded)
@@ -163,10 +175,16 @@ class AlbertEncoder(keras.Model):
         pooled = self.pooler(layer_outputs[-1])
         if layout is not None:
             pooled *= tf.cast(mask[:, :1] > 0, pooled.dtype)
-        return _outputs(embedded, layer_outputs, pooled, self.return_all_encoder_outputs)
+        return _outputs(embedded, layer_outputs, pooled, all_outputs)
 
     def _run_loop(
-        self, hidden: tf.Tensor, mask: tf.Tensor, layout: PackedLayout | None, form: Form, training: bool
+        self,
+        hidden: tf.Tensor,
+        mask: tf.Tensor,
+        layout: PackedLayout | None,
+        form: Form,
+        training: bool,
+        all_outputs: bool,
     ) -> list[tf.Tensor]:
         """Output of the last layer, by one `tf.while_loop` per group; inner blocks are unrolled in its body."""
         if self.config.parameter_sharing != "all":
@@ -178,7 +196,7 @@ class AlbertEncoder(keras.Model):
             raise ValueError(
                 f'form "{form}" is for inference: its body would draw the same dropout mask in every layer'
             )
-        if self.return_all_encoder_outputs:
+        if all_outputs:
             raise ValueError(f'form "{form}" keeps the last layer only: make the encoder without all encoder outputs')
         groups = [self.config.group_of_layer(layer) for layer in range(self.config.num_hidden_layers)]
         for group in sorted(set(groups)):

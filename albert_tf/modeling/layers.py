@@ -22,13 +22,29 @@ from albert_tf.modeling.packing import PackedLayout
 LAYER_NORM_EPSILON = 1e-12
 # Added to the attention scores of padding, as in the original. Finite, so that a row of padding alone gives no NaN.
 _MASKED_SCORE = -10000.0
+_GELU_SCALE = math.sqrt(2.0 / math.pi)
 
 
 def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
     """GELU by its tanh approximation, as the original's: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     if x.dtype == tf.float64:  # tf.nn.gelu rounds the constant 0.044715 to float32
-        return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+        return 0.5 * x * (1.0 + tf.tanh(_GELU_SCALE * (x + 0.044715 * x**3)))
     return tf.nn.gelu(x, approximate=True)  # a form that compilers for CPU and TFLite know and fuse
+
+
+@tf.custom_gradient
+def trained_gelu_tanh(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """`gelu_tanh` with its gradient written out: a tenth of a training step goes into the derived one.
+
+    Not for graphs that are exported, which hold no gradients of ours.
+    """
+    tanh = tf.tanh(_GELU_SCALE * (x + 0.044715 * (x * x * x)))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        inner = _GELU_SCALE * (1.0 + 3.0 * 0.044715 * (x * x))
+        return upstream * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
+
+    return 0.5 * x * (1.0 + tanh), gradient
 
 
 def activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -179,6 +195,7 @@ class FeedForward(_Sublayer):
         self.intermediate_size = intermediate_size
         self.hidden_act = hidden_act
         self._activation = activation(hidden_act)
+        self._trained_activation = trained_gelu_tanh if hidden_act == "gelu" else self._activation
 
     def build(self, input_shape: tuple) -> None:
         hidden_size = input_shape[-1]
@@ -188,7 +205,8 @@ class FeedForward(_Sublayer):
         self.built = True
 
     def call(self, hidden_states: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        update = self.output_dense(self._activation(self.intermediate(hidden_states)))
+        act = self._trained_activation if training else self._activation
+        update = self.output_dense(act(self.intermediate(hidden_states)))
         return self._add_and_normalize(hidden_states, update, training)
 
     def named_weights(self, prefix: str) -> dict[str, keras.Variable]:
@@ -254,6 +272,12 @@ class TransformerEncoderBlock(keras.layers.Layer):
         self.feed_forward = feed_forward or FeedForward(
             intermediate_size=intermediate_size, hidden_act=hidden_act, name="feed_forward", **shared
         )
+
+    @property
+    def num_dropouts(self) -> int:
+        """How many dropout masks a call in training draws."""
+        dropouts = (self.attention.probs_dropout, self.attention.dropout, self.feed_forward.dropout)
+        return sum(dropout.rate > 0.0 for dropout in dropouts)
 
     def build(self, input_shape: tuple) -> None:
         for sublayer in (self.attention, self.feed_forward):

@@ -69,10 +69,30 @@ class AlbertPretrainingModel(keras.Model):
         return self.get_layer("sentence_order")
 
     def forward(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        *,
+        form: Form = "unrolled",
+        training: bool = False,
+        rematerialize: bool = False,
+    ) -> dict[str, tf.Tensor]:
+        """Outputs on real tensors; arguments as for `AlbertEncoder.encode`."""
+        encoded = self.encoder.encode(inputs, form=form, training=training, rematerialize=rematerialize)
+        return self._heads(encoded, inputs)
+
+    def forward_with_layers(
         self, inputs: Mapping[str, tf.Tensor], *, form: Form = "unrolled", training: bool = False
     ) -> dict[str, tf.Tensor]:
-        """Outputs on real tensors in one of the encoder's forms; further entries of `inputs` are left alone."""
-        encoded = self.encoder.encode(inputs, form=form, training=training)
+        """Outputs as `forward` gives them, after the embeddings' [B, S, E], each layer's [B, S, H] and the pooler's."""
+        encoded = self.encoder.encode(inputs, form=form, training=training, all_outputs=True)
+        return {
+            "encoder/embeddings": encoded["embedding_output"],
+            **{f"encoder/layer_{i}": layer for i, layer in enumerate(encoded["encoder_outputs"])},
+            "encoder/pooler": encoded["pooled_output"],
+            **self._heads(encoded, inputs),
+        }
+
+    def _heads(self, encoded: Mapping[str, tf.Tensor], inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         positions = tf.cast(inputs[features.MASKED_LM_POSITIONS], tf.int32)
         return {
             "masked_lm_logits": self.masked_lm_head(encoded["sequence_output"], positions),

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: weights, optimizer slots and step, by the canonical names of the weights.
+"""Checkpoints of a run: weights, optimizer slots, step, and what else moves, by the canonical names of the weights.
 
 A checkpoint appears when it is complete: TensorFlow writes its files under temporary names, and the file `checkpoint`,
 which says which is the newest, is replaced last. The step is all the state there is besides: order of examples, masks
@@ -12,6 +12,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -28,10 +29,17 @@ class Checkpoints:
       weights: variables by canonical name.
       optimizer: built on exactly these variables, in this order.
       keep: how many of the newest are kept.
+      more: further state of the run, by name: variables, or variables by name.
     """
 
     def __init__(
-        self, directory: str, *, weights: Mapping[str, keras.Variable], optimizer: Lamb | AdamWeightDecay, keep: int
+        self,
+        directory: str,
+        *,
+        weights: Mapping[str, keras.Variable],
+        optimizer: Lamb | AdamWeightDecay,
+        keep: int,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         names = list(weights)
         self._directory = directory
@@ -41,6 +49,7 @@ class Checkpoints:
             m={name: slot.value for name, slot in zip(names, optimizer.m, strict=True)},
             v={name: slot.value for name, slot in zip(names, optimizer.v, strict=True)},
             step=self._step.value,
+            **(more or {}),
         )
         _remove_empty_list(directory)
         self._manager = tf.train.CheckpointManager(

@@ -35,9 +35,21 @@ class Gradients:
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync == 1:
             return self
-        parts = context.all_reduce(tf.distribute.ReduceOp.SUM, [*self.dense, *self.row_squares.values()])
+        return self.replaced(context.all_reduce(tf.distribute.ReduceOp.SUM, self.tensors()))
+
+    def tensors(self) -> list[tf.Tensor]:
+        """All of it as a flat list, for loops and reductions; `replaced` is the way back."""
+        return [*self.dense, *self.row_squares.values()]
+
+    def replaced(self, tensors: Sequence[tf.Tensor]) -> Gradients:
+        """The same with other values: `tensors` in the order of `tensors()`."""
         count = len(self.dense)
-        return Gradients(dense=parts[:count], row_squares=dict(zip(self.row_squares, parts[count:], strict=True)))
+        return Gradients(dense=tensors[:count], row_squares=dict(zip(self.row_squares, tensors[count:], strict=True)))
+
+    def divided(self, scale: tf.Tensor) -> Gradients:
+        """Gradients of the loss itself where it was multiplied by `scale`, a float scalar."""
+        squares = {index: value / (scale * scale) for index, value in self.row_squares.items()}
+        return Gradients(dense=[gradient / scale for gradient in self.dense], row_squares=squares)
 
     def global_norm(self) -> tf.Tensor:
         """Norm of all gradients, float scalar."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,10 +26,12 @@ class LineFile:
 
     def __init__(self, path: str, *, after: int, step_of: Callable[[str], int]) -> None:
         self._path = path
+        self.kept: list[str] = []  # lines up to `after`, found when the file was opened
         if tf.io.gfile.exists(path):
             with tf.io.gfile.GFile(path, "r") as stream:
                 lines = stream.read().split("\n")[:-1]
             kept = [line for line in lines if _is_kept(line, after, step_of)]
+            self.kept = kept
             temporary = f"{path}.partial"
             with tf.io.gfile.GFile(temporary, "w") as stream:
                 stream.write("".join(line + "\n" for line in kept))
@@ -62,6 +65,11 @@ class MetricsLog:
             kind: tf.summary.create_file_writer(os.path.join(directory, "tensorboard", kind))
             for kind in ("train", "eval")
         }
+
+    def smallest(self, kind: str, name: str) -> float:
+        """Smallest figure of a name in the lines that were there from before; infinity where there is none."""
+        found = (json.loads(line) for line in self._lines.kept)
+        return min((line[name] for line in found if line.get("kind") == kind and name in line), default=math.inf)
 
     def write(self, step: int, kind: str, figures: Mapping[str, Any]) -> None:
         """One line and one point per figure; `kind` is "train" or "eval"."""

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 # Matched anywhere in a variable's path, as the original matches them in a variable's name.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+
+_Values: TypeAlias = list[tuple[tf.Variable, tf.Tensor]]
 
 
 class _MomentOptimizer(keras.optimizers.Optimizer):
@@ -69,8 +71,8 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         # Decided here, while paths are at hand: an update sees bare tf.Variables.
         self._decays = [not self._matches(variable, self.exclude_from_weight_decay) for variable in variables]
 
-    def _moments(self, gradient: tf.Tensor, variable: tf.Variable) -> tuple[int, tf.Tensor]:
-        """Index of the variable, and Adam's update with the decay added; moves the moments on."""
+    def _moments(self, gradient: tf.Tensor, variable: tf.Variable) -> tuple[int, tf.Tensor, _Values]:
+        """Index of the variable, Adam's update with the decay added, and the next moments."""
         index = self._get_variable_index(variable)
         gradient = tf.cast(gradient, variable.dtype)
         m, v = self.m[index].value, self.v[index].value
@@ -79,11 +81,25 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         update = next_m / (tf.sqrt(next_v) + self.epsilon)
         if self.weight_decay_rate and self._decays[index]:
             update += self.weight_decay_rate * variable
-        self.assign(m, next_m)
-        self.assign(v, next_v)
-        return index, update
+        return index, update, [(m, next_m), (v, next_v)]
 
-    def apply_reduced(self, gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable]) -> None:
+    def next_values(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> _Values:
+        """Pairs of a variable and its value after a step: the moments of `variable`, and `variable` itself."""
+        raise NotImplementedError
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
+        """Moves one variable and its moments by one step."""
+        for moved, value in self.next_values(gradient, variable, learning_rate):
+            self.assign(moved, value)
+
+    def apply_reduced(
+        self,
+        gradients: Sequence[tf.Tensor],
+        variables: Sequence[keras.Variable],
+        *,
+        is_sound: tf.Tensor | None = None,
+        counts: tf.Tensor | None = None,
+    ) -> None:
         """One step with gradients that are the same on every replica; call it in replica context.
 
         Keras' `apply` would sum them over the replicas once more, and its `global_clipnorm` would clip before that sum.
@@ -91,21 +107,25 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         Args:
           gradients: dense tensors, one per variable, summed over replicas and clipped.
           variables: the variables the optimizer was built with.
+          is_sound: bool scalar; where False all variables and moments stay as they are. None means True.
+          counts: bool scalar: whether this counts as a step, as it does by default.
         """
         learning_rate = self.learning_rate
 
-        def update(strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor]) -> None:
+        def move(component: tf.Variable, gradient: tf.Tensor, is_sound: tf.Tensor | None) -> None:
+            for moved, value in self.next_values(gradient, component, learning_rate):
+                moved.assign(value if is_sound is None else tf.where(is_sound, value, tf.convert_to_tensor(moved)))
+
+        def update(
+            strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], is_sound: tf.Tensor | None
+        ) -> None:
             for gradient, variable in zip(gradients, variables, strict=True):
-                strategy.extended.update(
-                    variable.value,
-                    lambda component, value: self.update_step(value, component, learning_rate),
-                    args=(gradient,),
-                    group=False,
-                )
+                strategy.extended.update(variable.value, move, args=(gradient, is_sound), group=False)
 
         # Mirrored replicas must meet before they update; other strategies update in place.
-        tf.__internal__.distribute.interim.maybe_merge_call(update, tf.distribute.get_strategy(), list(gradients))
-        self._iterations.assign_add(1)
+        merge = tf.__internal__.distribute.interim.maybe_merge_call
+        merge(update, tf.distribute.get_strategy(), list(gradients), is_sound)
+        self._iterations.assign_add(1 if counts is None else tf.cast(counts, self._iterations.dtype))
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -155,10 +175,10 @@ class AdamWeightDecay(_MomentOptimizer):
             learning_rate, weight_decay_rate, beta_1, beta_2, epsilon, exclude_from_weight_decay, name=name, **kwargs
         )
 
-    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
-        """Moves one variable and its moments by one step."""
-        _, update = self._moments(gradient, variable)
-        self.assign_sub(variable, tf.cast(learning_rate, update.dtype) * update)
+    def next_values(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> _Values:
+        """Pairs of a variable and its value after a step."""
+        _, update, moments = self._moments(gradient, variable)
+        return [*moments, (variable, variable - tf.cast(learning_rate, update.dtype) * update)]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -211,16 +231,16 @@ class Lamb(_MomentOptimizer):
             self._adapts = [not self._matches(variable, self.exclude_from_layer_adaptation) for variable in variables]
         super().build(variables)
 
-    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
-        """Moves one variable and its moments by one step."""
-        index, update = self._moments(gradient, variable)
+    def next_values(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> _Values:
+        """Pairs of a variable and its value after a step."""
+        index, update, moments = self._moments(gradient, variable)
         rate = tf.cast(learning_rate, update.dtype)
         if self._adapts[index]:
             weight_norm, update_norm = tf.norm(tf.convert_to_tensor(variable)), tf.norm(update)
             both = tf.logical_and(weight_norm > 0.0, update_norm > 0.0)
             ratio = tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), tf.ones_like(weight_norm))
             rate = ratio * rate
-        self.assign_sub(variable, rate * update)
+        return [*moments, (variable, variable - rate * update)]
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -12,7 +12,7 @@ from albert_tf.json_object import parse_object
 
 OPTIMIZERS = ("lamb", "adamw")
 STRATEGIES = ("auto", "cpu", "mirrored", "multi_worker", "tpu")
-DTYPES = ("float32", "bfloat16", "float64")
+DTYPES = ("float32", "bfloat16", "float16", "float64")
 SKIP_PADDING = ("auto", "yes", "no")
 SETTINGS_FILE = "settings.json"
 
@@ -25,6 +25,7 @@ _DECISIVE = (
     "optimizer",
     "weight_decay",
     "clip_norm",
+    "moving_average_decay",
     "seed",
     "dtype",
     "skip_padding",
@@ -51,14 +52,19 @@ class PretrainingSettings:
       optimizer: "lamb" or "adamw".
       weight_decay: rate of the decoupled weight decay.
       clip_norm: largest global norm of the gradient; 0 clips nothing.
+      moving_average_decay: share of the old average in each step's moving average of the weights; 0 keeps none.
+      gradient_accumulation_steps: in how many micro-batches a device's share of a batch is computed.
+      remat: whether the layers are computed a second time on the way back, to save memory.
       save_checkpoints_steps: steps between two checkpoints.
+      save_checkpoints_minutes: minutes after which one is made in any case; None for never.
       keep_checkpoints: how many of the newest are kept.
       eval_steps: steps between two evaluations; None evaluates at the end only.
       eval_batch_size: examples of an evaluation batch, over all devices; None takes `train_batch_size`.
       max_eval_examples: held-out examples to use, from the beginning; None for all.
       log_steps: steps between two lines of metrics.jsonl.
       seed: of initial weights, order, masks and dropout, in [0, 2**31).
-      dtype: "bfloat16" computes in it and keeps weights in float32; "float64" is for exact comparisons.
+      dtype: "bfloat16" and "float16" compute in it and keep weights in float32, float16 with a dynamic loss scale;
+        "float64" is for exact comparisons.
       skip_padding: whether the model leaves the padding out: "yes", "no", or "auto" (yes, but on a TPU).
       shards_in_flight: shards that are read and mixed together.
       log_example_ids: whether the examples of each step are written to example_ids.tsv.
@@ -78,7 +84,11 @@ class PretrainingSettings:
     optimizer: str = "lamb"
     weight_decay: float = 0.01
     clip_norm: float = 1.0
+    moving_average_decay: float = 0.0
+    gradient_accumulation_steps: int = 1
+    remat: bool = False
     save_checkpoints_steps: int = 1000
+    save_checkpoints_minutes: float | None = None
     keep_checkpoints: int = 3
     eval_steps: int | None = None
     eval_batch_size: int | None = None
@@ -94,6 +104,7 @@ class PretrainingSettings:
         at_least_one = (
             "train_batch_size",
             "num_train_steps",
+            "gradient_accumulation_steps",
             "save_checkpoints_steps",
             "keep_checkpoints",
             "log_steps",
@@ -109,6 +120,11 @@ class PretrainingSettings:
         for name in ("learning_rate", "weight_decay", "clip_norm"):
             if not 0.0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)}")
+        if not 0.0 <= self.moving_average_decay < 1.0:
+            raise ValueError(f"moving_average_decay must be in [0, 1), got {self.moving_average_decay}")
+        minutes = self.save_checkpoints_minutes
+        if minutes is not None and not 0.0 < minutes < float("inf"):
+            raise ValueError(f"save_checkpoints_minutes must be a finite number above 0, got {minutes}")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed must be in [0, 2**31), got {self.seed}")
         choices = {"optimizer": OPTIMIZERS, "strategy": STRATEGIES, "dtype": DTYPES, "skip_padding": SKIP_PADDING}
