@@ -82,8 +82,8 @@ with door.group("Training"):
         "dtype",
         "float32",
         settings_module.DTYPES,
-        "What is computed in; weights stay in float32. bfloat16 is for TPUs and newer GPUs; float16, with a dynamic loss "
-        "scale, for older ones.",
+        "What is computed in; weights stay in float32. bfloat16 is for TPUs and newer GPUs; float16, with a dynamic "
+        "loss scale, for older ones.",
     )
     flags.DEFINE_enum(
         "skip_padding", "auto", settings_module.SKIP_PADDING, "Leave the padding out; auto: not on a TPU."
