@@ -5,8 +5,8 @@ Example:
 
 The step is the one that `albert_tf.pretrain --strategy=tpu` hands to every chip. It is lowered here, and compiled ahead
 of time by the TPU's own compiler, in an environment that `make tpu-check` builds. That takes minutes. The compiler says
-how much memory the step needs and how much arithmetic it does: enough to choose batch and chip before paying for one. It
-does not say how fast the step runs; the time shown is the least that the arithmetic takes at the chip's peak.
+how much memory the step needs and how much arithmetic it does: enough to choose batch and chip before paying for one.
+It does not say how fast the step runs: the time shown is the least that the arithmetic takes at the chip's peak.
 
 Exit code 0: it fits. 1: it does not, or could not be compiled.
 """
@@ -42,7 +42,7 @@ with door.group("Compiler"):
     flags.DEFINE_string(
         "compiler_python",
         None,
-        "Python of an environment with requirements-tpu-check.txt; by default .venv-tpu-check's, from `make tpu-check`.",
+        "Python with requirements-tpu-check.txt; by default that of .venv-tpu-check, which `make tpu-check` builds.",
     )
     flags.DEFINE_string("json", None, "File to write the figures to, in bytes and operations.")
 

@@ -1,7 +1,7 @@
 """What must be installed for a TPU, looked up in the metadata of the installed packages: nothing of them is loaded.
 
-By its own metadata tensorflow-tpu 2.20.0 takes every libtpu from 0.0.14 on, but with 0.0.32 or newer the process ends with
-SIGABRT while TensorFlow is imported: there is nothing to catch. So the version is looked up before.
+By its own metadata tensorflow-tpu 2.20.0 takes every libtpu from 0.0.14 on, but with 0.0.32 or newer the process ends
+with SIGABRT while TensorFlow is imported: there is nothing to catch. So the version is looked up before.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def check_installed(*, is_local: bool, path: Sequence[str] | None = None) -> Non
         there = "is not installed" if libtpu is None else f"{libtpu} is installed"
         advised = needed[0] if sys.version_info < (3, 13) else needed[-1]
         raise ValueError(
-            f"libtpu {there}, but tensorflow-tpu {release} needs {' or '.join(needed)} (with 0.0.32 or newer the process "
-            f"ends while TensorFlow is imported); pip install libtpu=={advised}"
+            f"libtpu {there}, but tensorflow-tpu {release} needs {' or '.join(needed)} (with a newer one the process "
+            f"can end while TensorFlow is imported); pip install libtpu=={advised}"
         )
     if "tensorflow" in found:
         raise ValueError(
