@@ -1,6 +1,7 @@
 # Each target sets up what it needs: .venv is built on first use and kept until the requirements change.
 #   make PYTHON=/path/of/python3.12 ...   chooses the Python
 #   make test PYTEST_ARGS='-k tokenizer'  passes options on
+#   make tpu-check TPU_CHECK_ARGS='--model_size=base --chip=v6e'  checks another step than the two by default
 .DEFAULT_GOAL := help
 export PYTHON
 
@@ -9,13 +10,16 @@ RUN = .venv/bin/python
 PYTEST = -m pytest -n 2 --dist=loadgroup --durations=15
 CHECKED = albert_tf pipelines export demo setup tests
 
-.PHONY: help env demo demo-clean test test-quick test-tf220 lint format clean
+.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 tpu-check lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 env:  ## builds .venv (every other target does so by itself)
 	@sh setup/prepare.sh main
+
+env-tpu:  ## builds .venv-tpu, for pretraining on a TPU machine
+	@sh setup/prepare.sh tpu
 
 demo: env  ## the whole path on real English: vocabulary, shards, pretraining, export, an answer; resumes where it stopped
 	@$(RUN) -m demo
@@ -33,6 +37,17 @@ test-tf220:  ## all tests on TensorFlow 2.20, in an environment of its own
 	@sh setup/prepare.sh tf220
 	.venv-tf220/bin/python $(PYTEST) $(PYTEST_ARGS)
 
+# Both are run, also where the first does not fit.
+tpu-check: env  ## compiles training steps for a TPU that is not there: do they fit? (base and large on v5e; minutes)
+	@sh setup/prepare.sh tpu-check
+ifdef TPU_CHECK_ARGS
+	$(RUN) -m albert_tf.tpu_check $(TPU_CHECK_ARGS)
+else
+	@first=0; \
+	$(RUN) -m albert_tf.tpu_check --model_size=base --train_batch_size=32 --max_seq_length=128 --chip=v5e || first=$$?; \
+	$(RUN) -m albert_tf.tpu_check --model_size=large --train_batch_size=32 --max_seq_length=512 --chip=v5e && exit $$first
+endif
+
 lint: env  ## ruff, format check, mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -43,4 +58,4 @@ format: env  ## puts the sources into form
 	$(RUN) -m ruff format .
 
 clean:  ## removes the environments and caches (not the demo's folder)
-	rm -rf .venv .venv-tf220 .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-tf220 .venv-tpu .venv-tpu-check .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -24,11 +24,12 @@ from typing import Any
 
 from absl import flags, logging
 
-from albert_tf import config, door, startup
+from albert_tf import door, shape_flags, startup
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
 from albert_tf.files import lock_directory
 from albert_tf.model_directory import read_training
+from albert_tf.tpu import requirements
 from albert_tf.training import footprint, report
 from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
@@ -38,25 +39,7 @@ with door.group("Files"):
     flags.DEFINE_string("eval_data_dir", None, "Held-out data directory, made with the same tokenizer.")
     flags.DEFINE_string("output_dir", None, "Folder of the run: checkpoints, metrics, and at the end model/.")
 
-with door.group("Shape of the model"):
-    flags.DEFINE_string("config", None, "An albert_config.json.")
-    flags.DEFINE_string("model_size", None, "base, large, xlarge or xxlarge; with _v1 dropout as in version 1.")
-    _SHAPE_FLAGS = [field for field in dataclasses.fields(AlbertConfig) if field.name != "vocab_size"]
-    _MEANING = door.attribute_help(AlbertConfig)
-    _CHOICES = {"hidden_act": config.HIDDEN_ACTIVATIONS, "parameter_sharing": config.PARAMETER_SHARING}
-    for _field in _SHAPE_FLAGS:
-        _help = _MEANING.get(_field.name, "")
-        _help = _help[:1].upper() + _help[1:]
-        if _field.default is not None:
-            _help += f" By default that of --model_size, else {_field.default}."
-        if _field.type == "int":
-            flags.DEFINE_integer(_field.name, None, _help)
-        elif _field.type == "float":
-            flags.DEFINE_float(_field.name, None, _help)
-        elif _field.name in _CHOICES:
-            flags.DEFINE_enum(_field.name, None, _CHOICES[_field.name], _help)
-        else:
-            flags.DEFINE_boolean(_field.name, None, _help)
+shape_flags.define()
 
 with door.group("Training"):
     flags.DEFINE_integer("num_train_steps", None, "Steps of the whole run.")
@@ -93,7 +76,9 @@ with door.group("Training"):
 with door.group("Devices"):
     flags.DEFINE_enum("strategy", "auto", settings_module.STRATEGIES, "auto takes every GPU there is, else the CPU.")
     flags.DEFINE_integer("num_devices", None, "For mirrored: GPUs to use, or logical CPUs where there is no GPU.")
-    flags.DEFINE_string("tpu", "", "For tpu: its name, or local.")
+    flags.DEFINE_string("tpu", "", "For tpu: its name, or local for one of this machine.")
+    flags.DEFINE_string("tpu_zone", "", "Google Cloud zone of a TPU given by name; by default that of this machine.")
+    flags.DEFINE_string("gcp_project", "", "Google Cloud project of a TPU given by name; by default this machine's.")
 
 with door.group("Memory"):
     flags.DEFINE_integer(
@@ -118,33 +103,6 @@ with door.group("While it runs"):
     flags.DEFINE_integer("max_eval_examples", None, "Held-out examples to use; by default all.")
     flags.DEFINE_integer("log_steps", 50, "Steps between two lines of metrics.jsonl.")
     flags.DEFINE_boolean("log_example_ids", False, "Write the examples of each step to example_ids.tsv.")
-
-
-def make_config(values: Any, data: manifest.DataDirectory) -> AlbertConfig:
-    """Shape of the model from the flags' values.
-
-    Raises:
-      ValueError: for an unknown key or a value out of range in the file of --config.
-      door.UsageError: for flags that are out of range or exclude each other, or none at all.
-    """
-    shape = {f.name: value for f in _SHAPE_FLAGS if (value := getattr(values, f.name)) is not None}
-    if values.config is not None:
-        if values.model_size is not None or shape:
-            other = "model_size" if values.model_size is not None else next(iter(shape))
-            raise door.UsageError(f"give either --config or --{other}, not both")
-        if not door.is_remote(values.config):
-            with open(values.config, encoding="utf-8", errors="replace") as stream:
-                return AlbertConfig.from_json(stream.read(), source=values.config)
-        import tensorflow as tf
-
-        with tf.io.gfile.GFile(values.config) as stream:
-            return AlbertConfig.from_json(stream.read(), source=values.config)
-    if values.model_size is None and not shape:
-        raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
-    with door.checking_flags():
-        if values.model_size is not None:
-            return AlbertConfig.named(values.model_size, vocab_size=data.vocab_size, **shape)
-        return AlbertConfig.from_dict({"vocab_size": data.vocab_size, **shape})
 
 
 def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
@@ -173,8 +131,10 @@ def claim_output(settings: settings_module.PretrainingSettings, data: manifest.D
 
 def main() -> None:
     values = flags.FLAGS
+    if values.strategy == "tpu":
+        requirements.check_installed(is_local=values.tpu == "local")  # before anything imports TensorFlow
     data = manifest.read_data_directory(values.data_dir)
-    settings = make_settings(values, make_config(values, data))
+    settings = make_settings(values, shape_flags.make_config(values, vocab_size=data.vocab_size))
     # The workers of one run share its folder.
     lock = contextlib.nullcontext() if settings.strategy == "multi_worker" else lock_directory(settings.output_dir)
     with lock:

@@ -32,11 +32,28 @@ STAMP = "ready.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Environment:
-    """A virtual environment: its folder and what is installed into it, relative to the repository's root."""
+    """A virtual environment: its folder and what is installed into it, relative to the repository's root.
+
+    Attributes:
+      folder: where it stands.
+      requirements: files of what is installed.
+      constraints: file of what those need in turn.
+      resolves: whether pip looks for what the requirements need. Else it installs what both files list, and no more:
+        for packages that ask for one that would overwrite another.
+      with_package: whether this package is installed, too.
+      imports: modules that must import in the end.
+      download: what pip fetches the first time.
+      only_linux_x86: whether there are wheels for Linux on x86-64 only.
+    """
 
     folder: str
     requirements: tuple[str, ...]
     constraints: str = "constraints.txt"
+    resolves: bool = True
+    with_package: bool = True
+    imports: str = "tensorflow_text, apache_beam"
+    download: str = "0.9 GB"
+    only_linux_x86: bool = False
     # Measured: 2.6 GiB installed, 0.9 GiB of downloads in pip's cache, and as much again in the temporary folder.
     disk_bytes: int = 4 * GIB
     temporary_bytes: int = 2 * GIB
@@ -46,6 +63,22 @@ class Environment:
 ENVIRONMENTS: Mapping[str, Environment] = {
     "main": Environment(folder=".venv", requirements=("requirements.txt", "requirements-dev.txt")),
     "tf220": Environment(folder=".venv-tf220", requirements=("requirements-tf220.txt", "requirements-dev.txt")),
+    "tpu": Environment(
+        folder=".venv-tpu",
+        requirements=("requirements-tpu.txt", "requirements-dev.txt"),
+        resolves=False,
+        only_linux_x86=True,
+    ),
+    "tpu-check": Environment(
+        folder=".venv-tpu-check",
+        requirements=("requirements-tpu-check.txt",),
+        with_package=False,
+        only_linux_x86=True,
+        imports="jax, libtpu",
+        download="0.4 GB",
+        disk_bytes=2 * GIB,
+        temporary_bytes=1 * GIB,
+    ),
 }
 
 
@@ -64,6 +97,13 @@ def platform_problem(*, system: str = sys.platform, machine: str = platform.mach
             f"unsupported platform {system} {machine}{'' if is_64_bit else ' with a 32-bit Python'}: "
             "use Linux on x86-64 or ARM64, or macOS on Apple silicon (on Windows: WSL 2)"
         )
+    return ""
+
+
+def wheel_problem(environment: Environment, *, system: str = sys.platform, machine: str = platform.machine()) -> str:
+    """Why this environment cannot be had on a platform that others can be had on, or ""."""
+    if environment.only_linux_x86 and (system, machine) != ("linux", "x86_64"):
+        return f"{environment.folder} needs Linux on x86-64, this is {system} {machine}: libtpu has no other wheels"
     return ""
 
 
@@ -155,6 +195,7 @@ def problems(environment: Environment, root: pathlib.Path) -> list[str]:
         temporary_problem = disk_problem(temporary, environment.temporary_bytes, advice=advice)
     found = [
         platform_problem(is_64_bit=sys.maxsize > 2**32),
+        wheel_problem(environment),
         libc_problem(),
         processor_problem(),
         folder_problem(root),
@@ -197,6 +238,8 @@ def missing(environment: Environment, root: pathlib.Path) -> str:
     python = folder / "bin" / "python"  # a link, broken once the Python behind it is removed
     if not isinstance(stamp, dict) or stamp.get("fingerprint") != fingerprint(environment, root) or not python.exists():
         return "everything"
+    if not environment.with_package:
+        return ""
     return "" if stamp.get("package") == package_fingerprint(root) else "package"
 
 
@@ -239,7 +282,7 @@ def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Seque
     begun = time.monotonic()
     folder = root / environment.folder
     say(f"Python {platform.python_version()} ({sys.executable}); building {environment.folder}")
-    say("this takes some minutes, and the first time downloads 0.9 GB")
+    say(f"this takes some minutes, and the first time downloads {environment.download}")
     if folder.is_symlink() or folder.exists():
         say(f"removing {environment.folder}, which is unfinished or made for other requirements")
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -251,12 +294,14 @@ def build(environment: Environment, root: pathlib.Path, *, call: Callable[[Seque
     call([sys.executable, "-m", "venv", str(folder)], "make the virtual environment")
     say("installing " + ", ".join(environment.requirements))
     requirements = [part for name in environment.requirements for part in ("-r", str(root / name))]
-    constraints = ["-c", str(root / environment.constraints)]
-    call([*_pip_install(folder), *constraints, "setuptools", "wheel", *requirements], "install the requirements")
-    install_package(environment, root, call=call)
+    constraints = str(root / environment.constraints)
+    which = ["-c", constraints, "setuptools", "wheel"] if environment.resolves else ["--no-deps", "-r", constraints]
+    call([*_pip_install(folder), *which, *requirements], "install the requirements")
+    if environment.with_package:
+        install_package(environment, root, call=call)
     say("trying the installation")
     python = str(folder / "bin" / "python")
-    call([python, "-c", "import tensorflow_text, apache_beam"], "import what was installed")
+    call([python, "-c", f"import {environment.imports}"], "import what was installed")
     write_stamp(environment, root)
     say(f"{environment.folder} is ready after {time.monotonic() - begun:.0f} s")
 
@@ -286,6 +331,8 @@ def call(command: Sequence[str], what: str) -> None:
     """
     # pip's own files and variables count, but --user cannot work inside a virtual environment.
     variables = {"PIP_USER": "0", "PYTHONNOUSERSITE": "1", "KERAS_BACKEND": "tensorflow"}
+    # Else libtpu, where there is no TPU, asks Google Cloud's metadata server for minutes before the import is done.
+    variables["TPU_SKIP_MDS_QUERY"] = "1"
     dropped = ("PYTHONPATH", "PYTHONHOME", "TF_USE_LEGACY_KERAS", "__PYVENV_LAUNCHER__")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     # pip's progress is for the reader; what an import writes is so only if it fails.

@@ -55,6 +55,10 @@ class Calls:
         (setup.platform_problem(system="win32", machine="AMD64"), ["unsupported platform win32 AMD64", "WSL 2"]),
         (setup.platform_problem(system="darwin", machine="x86_64"), ["unsupported platform darwin x86_64"]),
         (setup.platform_problem(system="linux", machine="x86_64", is_64_bit=False), ["32-bit Python"]),
+        (
+            setup.wheel_problem(setup.ENVIRONMENTS["tpu"], system="darwin", machine="arm64"),
+            [".venv-tpu needs Linux on x86-64, this is darwin arm64"],
+        ),
         (setup.libc_problem(system="linux", libc=("", "")), ["glibc", "Alpine"]),
         (setup.libc_problem(system="linux", libc=("glibc", "2.17")), ["glibc 2.17 is too old", "2.28"]),
         (setup.processor_problem(machine="x86_64", cpuinfo="flags : fpu sse sse2\n"), ["no AVX", "-cpu host"]),
@@ -74,6 +78,8 @@ def test_a_problem_says_what_is_wrong_and_what_to_do(problem: str, words: list[s
     [
         setup.platform_problem(system="linux", machine="x86_64"),
         setup.platform_problem(system="darwin", machine="arm64"),
+        setup.wheel_problem(setup.ENVIRONMENTS["main"], system="darwin", machine="arm64"),
+        setup.wheel_problem(setup.ENVIRONMENTS["tpu"], system="linux", machine="x86_64"),
         setup.libc_problem(system="darwin"),
         setup.libc_problem(system="linux", libc=("glibc", "2.28")),
         setup.processor_problem(machine="x86_64", cpuinfo="processor : 0\nflags : fpu avx avx2\nbugs :\n"),

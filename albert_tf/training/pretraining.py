@@ -72,7 +72,13 @@ class Pretraining:
         self._progress = progress
         inputs = inputs or read_inputs(settings)
         self._data, self._held_out, self._tokenizer = inputs.data, inputs.held_out, inputs.tokenizer
-        self._strategy = strategies.make_strategy(settings.strategy, num_devices=settings.num_devices, tpu=settings.tpu)
+        self._strategy = strategies.make_strategy(
+            settings.strategy,
+            num_devices=settings.num_devices,
+            tpu=settings.tpu,
+            tpu_zone=settings.tpu_zone,
+            gcp_project=settings.gcp_project,
+        )
         replicas = self._strategy.num_replicas_in_sync
         pieces = settings.gradient_accumulation_steps
         if settings.train_batch_size % (replicas * pieces):

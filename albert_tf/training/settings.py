@@ -45,6 +45,8 @@ class PretrainingSettings:
       strategy: "auto" takes every GPU there is, else the CPU.
       num_devices: devices for "mirrored": None takes all GPUs; without GPUs, logical CPUs.
       tpu: name of the TPU for "tpu"; "local" for one on this machine.
+      tpu_zone: Google Cloud zone of a TPU given by name; empty takes that of this machine.
+      gcp_project: Google Cloud project of a TPU given by name; empty takes that of this machine.
       train_batch_size: examples of a step, over all devices.
       num_train_steps: steps of the whole run.
       num_warmup_steps: steps over which the learning rate rises.
@@ -79,6 +81,8 @@ class PretrainingSettings:
     strategy: str = "auto"
     num_devices: int | None = None
     tpu: str = ""
+    tpu_zone: str = ""
+    gcp_project: str = ""
     train_batch_size: int = 32
     num_warmup_steps: int = 0
     optimizer: str = "lamb"

@@ -8,7 +8,9 @@ import tensorflow as tf
 from absl import logging
 
 
-def make_strategy(name: str, *, num_devices: int | None = None, tpu: str = "") -> tf.distribute.Strategy:
+def make_strategy(
+    name: str, *, num_devices: int | None = None, tpu: str = "", tpu_zone: str = "", gcp_project: str = ""
+) -> tf.distribute.Strategy:
     """The strategy for `name`; call it before anything else runs in TensorFlow.
 
     Args:
@@ -16,6 +18,8 @@ def make_strategy(name: str, *, num_devices: int | None = None, tpu: str = "") -
         there is none), "multi_worker" (this process is one of those in TF_CONFIG), or "tpu".
       num_devices: devices for "mirrored"; None takes all GPUs.
       tpu: name of the TPU for "tpu"; "local" for one on this machine; "" takes what TPU_NAME says.
+      tpu_zone: Google Cloud zone of a TPU given by name; "" takes that of this machine.
+      gcp_project: Google Cloud project of a TPU given by name; "" takes that of this machine.
 
     Raises:
       ValueError: if there are not the devices asked for, saying what there is.
@@ -36,7 +40,7 @@ def make_strategy(name: str, *, num_devices: int | None = None, tpu: str = "") -
             raise ValueError("strategy=multi_worker needs the environment variable TF_CONFIG with cluster and task")
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
-        return _tpu(tpu)
+        return _tpu(tpu, tpu_zone, gcp_project)
     raise ValueError(f"strategy must be auto, cpu, mirrored, multi_worker or tpu, got {name!r}")
 
 
@@ -63,10 +67,12 @@ def _split_cpu(count: int) -> None:
         raise ValueError(f"{count} logical CPUs must be set up before TensorFlow runs anything") from error
 
 
-def _tpu(name: str) -> tf.distribute.Strategy:
+def _tpu(name: str, zone: str, project: str) -> tf.distribute.Strategy:
     """The TPU called `name`, connected and initialised."""
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=name, zone=zone or None, project=project or None
+        )
         if name != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -74,6 +80,6 @@ def _tpu(name: str) -> tf.distribute.Strategy:
         reason = [*str(getattr(error, "message", "") or error).strip().splitlines(), type(error).__name__][0]
         raise ValueError(
             f"strategy=tpu found no TPU{f' {name!r}' if name else ''} ({reason}); "
-            "on a TPU machine install requirements-tpu.txt and give --tpu=local, elsewhere use --strategy=auto"
+            "on a TPU machine use the environment of `make env-tpu` and give --tpu=local, elsewhere use --strategy=auto"
         ) from error
     return tf.distribute.TPUStrategy(resolver)

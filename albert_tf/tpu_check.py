@@ -1,0 +1,116 @@
+"""Compiles the training step for a TPU that is not there, and tells whether it fits into the chip's memory.
+
+Example:
+  python -m albert_tf.tpu_check --model_size=base --train_batch_size=32 --max_seq_length=128 --chip=v5e
+
+The step is the one that `albert_tf.pretrain --strategy=tpu` hands to every chip. It is lowered here, and compiled ahead
+of time by the TPU's own compiler, in an environment that `make tpu-check` builds. That takes minutes. The compiler says
+how much memory the step needs and how much arithmetic it does: enough to choose batch and chip before paying for one.
+It does not say how fast the step runs: the time shown is the least that the arithmetic takes at the chip's peak.
+
+Exit code 0: it fits. 1: it does not, or could not be compiled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+from absl import flags, logging
+
+from albert_tf import door, features, shape_flags
+from albert_tf.tpu import chips, compiling
+from albert_tf.training import settings
+
+with door.group("Step"):
+    flags.DEFINE_integer(
+        "train_batch_size", 32, "Examples of a step on one chip: with n chips, pretrain takes n times as many."
+    )
+    flags.DEFINE_integer("max_seq_length", 128, "Tokens of an example, as the shards have them.")
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", None, "Masked positions of an example; by default as many as the shards have."
+    )
+    flags.DEFINE_enum("dtype", "bfloat16", ("bfloat16", "float32"), "What is computed in; weights stay in float32.")
+    flags.DEFINE_enum("optimizer", "lamb", settings.OPTIMIZERS, "Optimizer.")
+    flags.DEFINE_integer("vocab_size", 30000, "Pieces in the vocabulary, where --config does not say.")
+
+shape_flags.define()
+
+with door.group("Compiler"):
+    flags.DEFINE_enum("chip", "v5e", tuple(chips.CHIPS), "The chip to compile for.")
+    flags.DEFINE_string(
+        "compiler_python",
+        None,
+        "Python with requirements-tpu-check.txt; by default that of .venv-tpu-check, which `make tpu-check` builds.",
+    )
+    flags.DEFINE_string("json", None, "File to write the figures to, in bytes and operations.")
+
+
+def main() -> int:
+    values = flags.FLAGS
+    config = shape_flags.make_config(values, vocab_size=values.vocab_size)
+    for name in ("train_batch_size", "max_seq_length", "max_predictions_per_seq"):
+        if (value := getattr(values, name)) is not None and value < 1:
+            raise door.UsageError(f"{name} must be at least 1, got {value}")
+    if values.max_seq_length > config.max_position_embeddings:
+        raise door.UsageError(
+            f"max_seq_length must be at most the model's max_position_embeddings, {config.max_position_embeddings}, "
+            f"got {values.max_seq_length}"
+        )
+    with door.checking_flags():
+        predictions = values.max_predictions_per_seq or features.max_predictions(values.max_seq_length)
+    python = values.compiler_python or compiling.COMPILER_PYTHON
+    if not os.path.exists(python):
+        raise door.UserError(f"{python}: no such file; `make tpu-check` builds the compiler's environment")
+    text = _lower(config, predictions)
+    chip = chips.CHIPS[values.chip]
+    logging.info("compiling %.1f MB of StableHLO for %s; this takes minutes", len(text) / 1e6, chip.name)
+    compiled = compiling.compile_for(
+        chip,
+        text,
+        python=python,
+        tell=lambda seconds: logging.info("still compiling, after %d s", seconds),
+    )
+    step = {
+        "model": values.model_size or values.config or "shape flags",
+        "chip": chip.name,
+        "train_batch_size": values.train_batch_size,
+        "max_seq_length": values.max_seq_length,
+        "max_predictions_per_seq": predictions,
+        "dtype": values.dtype,
+        "optimizer": values.optimizer,
+        "hidden_dropout_prob": config.hidden_dropout_prob,
+        "attention_probs_dropout_prob": config.attention_probs_dropout_prob,
+    }
+    title = (
+        f"{step['model']}, {values.train_batch_size} x {values.max_seq_length} on one {chip.name}, {values.dtype}, "
+        f"{values.optimizer}, dropout {config.hidden_dropout_prob:g}"
+    )
+    door.print_table(title, ("one step", "by the compiler"), compiling.rows(compiled, chip))
+    if values.json is not None:
+        content = {**step, "config": config.to_dict(), **dataclasses.asdict(compiled)}
+        door.write_whole(values.json, json.dumps(content, indent=2) + "\n")
+    return 0 if compiled.fits else door.FAILED
+
+
+def _lower(config: shape_flags.AlbertConfig, predictions: int) -> str:
+    """StableHLO of the step that the flags describe."""
+    from albert_tf.tpu import lowering
+
+    values = flags.FLAGS
+    logging.info("lowering the step")
+    trainer = lowering.make_trainer(config, dtype=values.dtype, optimizer=values.optimizer)
+    batch = lowering.example_batch(
+        batch_size=values.train_batch_size,
+        max_seq_length=values.max_seq_length,
+        max_predictions_per_seq=predictions,
+    )
+    text = lowering.lower(trainer, batch)
+    if found := lowering.obstacles(text):
+        raise door.UserError(f"the step holds what no TPU can run: {', '.join(found[:3])}")
+    return text
+
+
+if __name__ == "__main__":
+    door.run(main)
