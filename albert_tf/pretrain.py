@@ -82,6 +82,18 @@ with door.group("Devices"):
     flags.DEFINE_enum("strategy", "auto", settings_module.STRATEGIES, "auto takes every GPU there is, else the CPU.")
     flags.DEFINE_integer("num_devices", None, "For mirrored: GPUs to use, or logical CPUs where there is no GPU.")
     flags.DEFINE_string("tpu", "", "For tpu: its name, or local.")
+    flags.DEFINE_list(
+        "worker_hosts",
+        [],
+        "For multi_worker: host:port of each worker, worker 0 first. Give the same command on each machine, but for "
+        "--worker_index. Without it the environment variable TF_CONFIG says who the workers are.",
+    )
+    flags.DEFINE_integer(
+        "worker_index",
+        None,
+        "For multi_worker: which of --worker_hosts this process is, from 0. Worker 0 writes; all must see "
+        "--output_dir.",
+    )
 
 with door.group("While it runs"):
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between two checkpoints.")
@@ -148,9 +160,13 @@ def main() -> None:
     values = flags.FLAGS
     data = manifest.read_data_directory(values.data_dir)
     settings = make_settings(values, make_config(values, data))
+    with door.checking_flags():
+        cluster = settings.cluster()
+    is_chief = cluster is None or cluster.is_chief
+    if cluster is not None and values.verbosity < 1:
+        startup.silence_tensorflow()
     # The workers of one run share its folder.
-    lock = contextlib.nullcontext() if settings.strategy == "multi_worker" else lock_directory(settings.output_dir)
-    with lock:
+    with lock_directory(settings.output_dir) if is_chief else contextlib.nullcontext():
         _run(settings, data)
 
 
@@ -177,7 +193,8 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     run = Pretraining(settings, door.progress, inputs=inputs)
     fingerprint = settings_module.to_json(settings.fingerprint(data.digest))
     is_new = not _has_content(settings.output_dir)
-    door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
+    if run.is_chief:
+        door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
     try:
         figures = run.run()
     except ValueError:
@@ -193,6 +210,9 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
             f"{settings.output_dir}: {error}; {checkpoint}. Try a lower --learning_rate, a "
             "longer warm-up, or --dtype=float32"
         ) from error
+    if not run.is_chief:
+        logging.info("done; worker 0 has written %s", model_path)
+        return
     _report(model_path, figures)
 
 

@@ -12,7 +12,6 @@ output_dir/
 
 from __future__ import annotations
 
-import io
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -26,16 +25,15 @@ from absl import logging
 
 from albert_tf.data import batches
 from albert_tf.data.reading import Order
-from albert_tf.files import write_whole
-from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import evaluation, interrupts, objectives, schedules, strategies
+from albert_tf.training import evaluation, objectives, schedules, strategies
+from albert_tf.training.agreement import Agreement
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, Trainer
-from albert_tf.training.metrics_log import MetricsLog
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
+from albert_tf.training.run_folder import RunFolder
 from albert_tf.training.settings import PretrainingSettings
 
 # Steps of one call into the graph: few, and of a second at most where a step takes less, so that Ctrl-C, SIGTERM and
@@ -64,7 +62,12 @@ class Pretraining:
         self._progress = progress
         inputs = inputs or read_inputs(settings)
         self._data, self._held_out, self._tokenizer = inputs.data, inputs.held_out, inputs.tokenizer
-        self._strategy = strategies.make_strategy(settings.strategy, num_devices=settings.num_devices, tpu=settings.tpu)
+        cluster = settings.cluster()
+        self._strategy = strategies.make_strategy(
+            settings.strategy, num_devices=settings.num_devices, tpu=settings.tpu, cluster=cluster
+        )
+        self._agreement = Agreement(self._strategy, cluster)
+        self._folder = RunFolder(settings, self._data, self._agreement)
         replicas = self._strategy.num_replicas_in_sync
         if settings.train_batch_size % replicas:
             raise ValueError(
@@ -73,7 +76,7 @@ class Pretraining:
         if settings.dtype == "float64":
             keras.config.set_floatx("float64")
         policy = {"bfloat16": "mixed_bfloat16"}.get(settings.dtype, settings.dtype)
-        with self._strategy.scope():
+        with self._agreement.naming_losses(lambda: None), self._strategy.scope():
             self._model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
             weights = self._model.named_weights()
             self._schedule = schedules.WarmupPolynomialDecay(
@@ -114,17 +117,23 @@ class Pretraining:
     def stop(self) -> str:
         """Saves what an interrupted run has done; says at which step it is, and where the same command goes on."""
         step = self._trainer.step
-        if step and step != self._checkpoints.newest_step and self.settings.strategy != "multi_worker":
-            self._checkpoints.save()  # with several workers each would have to
+        if step and step != self._checkpoints.newest_step and not self._agreement.is_needed:
+            self._checkpoints.save()  # several workers did so when they agreed to stop
         saved = self._checkpoints.newest_step
         goes_on = "there is no checkpoint yet: the same command begins anew"
         if saved is not None:
             goes_on = f"the same command goes on from the checkpoint of step {saved}"
         return f"stopped at step {self._trainer.step} of {self.settings.num_train_steps}; {goes_on}"
 
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes into the run's folder: the only one, or the chief of several workers."""
+        return self._agreement.is_chief
+
     def remove_output(self) -> None:
-        """Removes the run's folder."""
-        tf.io.gfile.rmtree(self.settings.output_dir)
+        """Removes the run's folder, unless it is another worker's."""
+        if self.is_chief:
+            tf.io.gfile.rmtree(self.settings.output_dir)
 
     @property
     def _form(self) -> Form:
@@ -139,41 +148,47 @@ class Pretraining:
           DivergedError: if a loss or gradient was not finite.
           ValueError: for damaged data, naming file and record.
         """
-        settings = self.settings
-        begun = self._checkpoints.restore()
-        log = MetricsLog(settings.output_dir, after=begun, log_example_ids=settings.log_example_ids)
-        left = settings.num_train_steps - begun
-        logging.info("%d of %d steps to do", left, settings.num_train_steps)
-        figures: dict[str, float] = {}
         try:
-            if left:
-                iterator = self._batches(begun)
-                with self._progress(
-                    total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
-                ) as bar:
-                    figures = self._train(iterator, begun, log, bar)
-            elif self._evaluator is not None:
-                figures = self._evaluate(settings.num_train_steps, log)
+            with self._agreement.naming_losses(self._newest_step), self._agreement.noting_interrupts():
+                return self._run()
         except tf.errors.OpError as error:
             explained = batches.explain(error, *filter(None, (self._data, self._held_out)))
             if explained is None:
                 raise
             raise explained from error
-        save_model_directory(
-            os.path.join(settings.output_dir, "model"),
-            self._model,
-            self._tokenizer,
-            training={
-                "step": settings.num_train_steps,
-                "max_seq_length": self._data.max_seq_length,
-                "sentence_objective": self._data.sentence_objective,
-                "settings": settings.fingerprint(self._data.digest),
-                "eval_data_dir": settings.eval_data_dir,
-                "evaluation": figures,
-            },
-            replace=True,
-        )
+
+    def _run(self) -> dict[str, float]:
+        settings = self.settings
+        begun = self._checkpoints.restore()
+        self._agreement.check_start(begun, self._same_on_all_workers())
+        self._folder.open_log(after=begun)
+        left = settings.num_train_steps - begun
+        logging.info("%d of %d steps to do", left, settings.num_train_steps)
+        figures: dict[str, float] = {}
+        if left:
+            iterator = self._batches(begun)
+            with self._progress(
+                total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
+            ) as bar:
+                figures = self._train(iterator, begun, bar)
+        elif self._evaluator is not None:
+            figures = self._evaluate(settings.num_train_steps)
+        self._folder.save_model(self._model, self._tokenizer, step=settings.num_train_steps, figures=figures)
+        self._agreement.wait()
         return figures
+
+    def _same_on_all_workers(self) -> dict[str, Any]:
+        """What a run of several workers checks before its first step."""
+        held_out = self._held_out.digest if self._held_out else ""
+        data = {"training data": self._data.digest, "held-out data": held_out}
+        return {**self.settings.same_on_all_workers(), **data, "TensorFlow": tf.__version__}
+
+    def _newest_step(self) -> int | None:
+        return self._checkpoints.newest_step
+
+    def _save(self) -> None:
+        if self._agreement.is_chief:
+            self._checkpoints.save()
 
     def _batches(self, step: int) -> Iterator[Any]:
         """Distributed batches from step `step` on."""
@@ -192,19 +207,25 @@ class Pretraining:
 
         return iter(self._strategy.distribute_datasets_from_function(pipeline))
 
-    def _train(self, iterator: Iterator[Any], step: int, log: MetricsLog, bar: Any) -> dict[str, float]:
+    def _train(self, iterator: Iterator[Any], step: int, bar: Any) -> dict[str, float]:
         settings, last = self.settings, self.settings.num_train_steps
         eval_steps = settings.eval_steps or last
         recent: list[np.ndarray] = []
         figures: dict[str, float] = {}
         affordable = 1  # the first call builds the graph, too
         while step < last:
+            affordable = self._agreement.next_steps(affordable)
+            if not affordable:  # a worker was told to stop
+                if step and step != self._checkpoints.newest_step:
+                    self._save()
+                self._agreement.wait()
+                self._agreement.leave()
             events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
             count = min(affordable, last - step, *(every - step % every for every in events))
             began = time.monotonic()
-            with interrupts.held_back():
+            with self._agreement.held_back():
                 reported, epochs, examples = self._trainer.run(iterator, count)
-                log.write_examples(step + 1, epochs, examples)
+                self._folder.write_examples(step + 1, epochs, examples)
             seconds = (time.monotonic() - began) / count
             affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
             step += count
@@ -215,17 +236,17 @@ class Pretraining:
                 means = dict(zip(METRICS, np.mean(recent, axis=0).astype(float).tolist(), strict=True))
                 means = objectives.name_figures(means, self._data.sentence_objective)
                 rate = float(self._schedule(step - 1))  # of the step just made
-                log.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
+                self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
                 recent = []
             if self._evaluator is not None and (step % eval_steps == 0 or step == last):
-                figures = self._evaluate(step, log)
+                figures = self._evaluate(step)
             if step % settings.save_checkpoints_steps == 0 or step == last:
-                self._checkpoints.save()
+                self._save()
         return figures
 
-    def _evaluate(self, step: int, log: MetricsLog) -> dict[str, float]:
+    def _evaluate(self, step: int) -> dict[str, float]:
         figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
-        log.write(step, "eval", figures)
+        self._folder.write(step, "eval", figures)
         logging.info(
             "step %d, held out: masked-LM loss %.3f (at [MASK] %.3f, context-free %.3f), accuracy %.1f %% (at [MASK] "
             "%.1f %%)%s",
@@ -254,28 +275,9 @@ class Pretraining:
                 self._model,
                 self._strategy,
                 self._held_out,
-                self._label_counts(),
+                self._folder.label_counts(),
                 batch_size=settings.eval_batch_size or settings.train_batch_size,
                 max_examples=settings.max_eval_examples,
                 form=self._form,
             )
         return self._made_evaluator
-
-    def _label_counts(self) -> np.ndarray:
-        """Counts of the training labels, from the run's folder if it has them."""
-        path = os.path.join(self.settings.output_dir, "label_counts.npy")
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path, "rb") as stream:
-                content = stream.read()
-            try:
-                counts: np.ndarray = np.load(io.BytesIO(content))
-                if counts.shape == (self._data.vocab_size,):
-                    return counts
-            except (ValueError, EOFError, OSError):
-                pass  # counted anew
-            logging.warning("%s is damaged; the labels are counted again", path)
-        counts = evaluation.count_labels(self._data)
-        written = io.BytesIO()
-        np.save(written, counts)
-        write_whole(path, written.getvalue())
-        return counts
