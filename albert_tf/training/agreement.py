@@ -41,7 +41,7 @@ class Agreement:
         self._workers = 1 if cluster is None else len(cluster.tasks)
         self._received: list[int] = []
         self._told = np.zeros(self._workers, np.int64)  # signal that each worker got
-        self._sum = tf.function(self._sum_over_workers, autograph=False)
+        self._sums: dict[tuple[int, ...], Callable[[tf.Tensor], tf.Tensor]] = {}  # by shape
 
     @property
     def is_chief(self) -> bool:
@@ -60,7 +60,10 @@ class Agreement:
             return values[np.newaxis]
         own = np.zeros((self._workers, *values.shape), np.int64)
         own[self._cluster.number] = values
-        summed: np.ndarray = self._sum(tf.constant(own)).numpy()
+        if own.shape not in self._sums:
+            graph = tf.function(self._sum_over_workers, autograph=False)
+            self._sums[own.shape] = graph.get_concrete_function(tf.TensorSpec(own.shape, tf.int64))
+        summed: np.ndarray = self._sums[own.shape](tf.constant(own)).numpy()
         return summed
 
     def _sum_over_workers(self, values: tf.Tensor) -> tf.Tensor:

@@ -72,6 +72,7 @@ def _split_cpu(count: int) -> None:
 
 def _multi_worker(cluster: Cluster) -> tf.distribute.Strategy:
     """This process and the other workers, connected."""
+    tf.get_logger().setLevel("WARNING")  # it would tell of each collective operation
     leave_proxies_out(cluster, os.environ)
     wait_for_workers(cluster)
     job, index, _ = cluster.tasks[cluster.number]
