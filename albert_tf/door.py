@@ -134,7 +134,8 @@ def run(main: Callable[[], int | None], *, required: Sequence[str] = ()) -> NoRe
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
-    gc.freeze()  # else the interpreter's last collection takes TensorFlow's graphs apart, for seconds
+    finally:
+        gc.freeze()  # else the interpreter's last collection takes TensorFlow's graphs apart, for seconds
     sys.exit(code)
 
 

@@ -79,6 +79,18 @@ with door.group("Devices"):
     flags.DEFINE_string("tpu", "", "For tpu: its name, or local for one of this machine.")
     flags.DEFINE_string("tpu_zone", "", "Google Cloud zone of a TPU given by name; by default that of this machine.")
     flags.DEFINE_string("gcp_project", "", "Google Cloud project of a TPU given by name; by default this machine's.")
+    flags.DEFINE_list(
+        "worker_hosts",
+        [],
+        "For multi_worker: host:port of each worker, worker 0 first. Give the same command on each machine, but for "
+        "--worker_index. Without it the environment variable TF_CONFIG says who the workers are.",
+    )
+    flags.DEFINE_integer(
+        "worker_index",
+        None,
+        "For multi_worker: which of --worker_hosts this process is, from 0. Worker 0 writes; all must see "
+        "--output_dir.",
+    )
 
 with door.group("Memory"):
     flags.DEFINE_integer(
@@ -135,9 +147,13 @@ def main() -> None:
         requirements.check_installed(is_local=values.tpu == "local")  # before anything imports TensorFlow
     data = manifest.read_data_directory(values.data_dir)
     settings = make_settings(values, shape_flags.make_config(values, vocab_size=data.vocab_size))
+    with door.checking_flags():
+        cluster = settings.cluster()
+    is_chief = cluster is None or cluster.is_chief
+    if cluster is not None and values.verbosity < 1:
+        startup.silence_tensorflow()
     # The workers of one run share its folder.
-    lock = contextlib.nullcontext() if settings.strategy == "multi_worker" else lock_directory(settings.output_dir)
-    with lock:
+    with lock_directory(settings.output_dir) if is_chief else contextlib.nullcontext():
         _run(settings, data)
 
 
@@ -165,7 +181,8 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     door.print_table("What a device holds", footprint.COLUMNS, run.footprint())
     fingerprint = settings_module.to_json(settings.fingerprint(data.digest))
     is_new = not _has_content(settings.output_dir)
-    door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
+    if run.is_chief:
+        door.write_whole(os.path.join(settings.output_dir, settings_module.SETTINGS_FILE), fingerprint)
     try:
         figures = run.run()
     except ValueError:
@@ -179,6 +196,9 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
         other = "" if settings.dtype == "float32" else ", or --dtype=float32"
         advice = f"Try a lower --learning_rate, a longer warm-up{other}, in another --output_dir"
         raise door.UserError(f"{settings.output_dir}: {error}. {advice}") from error
+    if not run.is_chief:
+        logging.info("done; worker 0 has written %s", model_path)
+        return
     _report(model_path, figures)
 
 

@@ -27,6 +27,11 @@ def quieten_tensorflow() -> None:
         sys.meta_path.insert(0, _QuietFinder())
 
 
+def silence_tensorflow() -> None:
+    """Leaves out TensorFlow's errors, too, where one line of ours will say what they do in ten; before its import."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+
 # Parameters of glibc's mallopt(3), by their numbers in malloc.h; sizes in bytes.
 _MALLOC_LIMITS = {
     -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD: free memory above which it is given back

@@ -14,7 +14,7 @@ from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.modeling.dropout import dropout_seed
 from albert_tf.training import losses
-from albert_tf.training.loop import DivergedError, Trainer, as_written
+from albert_tf.training.loop import Trainer, as_written
 
 FILE = "diverged.json"
 
@@ -68,13 +68,15 @@ def _tensors(trainer: Trainer, batch: Mapping[str, tf.Tensor], piece: tf.Tensor)
     return named | {f"gradient of {name}": tf.convert_to_tensor(value) for name, value in backward if value is not None}
 
 
-def describe(error: DivergedError, data: DataDirectory, tensor: str) -> dict[str, Any]:
-    """What is known of the step, ready for JSON: its number, the tensor, its examples with shard and record."""
-    examples = [
+def describe(
+    message: str, step: int, tensor: str, data: DataDirectory, epochs: np.ndarray, examples: np.ndarray
+) -> dict[str, Any]:
+    """What is known of a step, ready for JSON: number, tensor, and its examples (int64 [B]) with shard and record."""
+    found = [
         {"epoch": int(epoch), "example": int(example), "place": data.locate(int(example))}
-        for epoch, example in zip(error.epochs, error.examples, strict=True)
+        for epoch, example in zip(epochs, examples, strict=True)
     ]
-    return {"step": error.step, "first_not_finite": tensor, "message": str(error), "examples": examples}
+    return {"step": step, "first_not_finite": tensor, "message": message, "examples": found}
 
 
 def to_json(description: Mapping[str, Any]) -> str:

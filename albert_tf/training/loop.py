@@ -104,8 +104,8 @@ class Trainer:
         self.form = form
         self.micro_batches = micro_batches
         self.rematerialize = rematerialize
-        self._average = average
-        self._scale = scale
+        self.average = average
+        self.scale = scale
         self._has_pairs = sentence_objective != "none"
         weights = model.named_weights().items()
         self._variables = [weight for name, weight in weights if objectives.is_trained(name, sentence_objective)]
@@ -117,10 +117,14 @@ class Trainer:
         """Steps done."""
         return int(self.optimizer.iterations.numpy())
 
+    def learning_rate(self, step: int) -> float:
+        """Of the step `step`, counted from 1."""
+        return float(self.optimizer._learning_rate(step - 1))
+
     @property
     def loss_scale(self) -> tf.Tensor:
         """What the loss is multiplied by before gradients are taken, a float scalar; 1 where there is no scale."""
-        return tf.constant(1.0, self._variables[0].dtype) if self._scale is None else self._scale.value()
+        return tf.constant(1.0, self._variables[0].dtype) if self.scale is None else self.scale.value()
 
     def replica_step(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """One step in replica context: what is handed to `strategy.run`.
@@ -143,10 +147,10 @@ class Trainer:
         # The data moves on after a step that only the scale has spoilt.
         counts = is_sound | (scale > loss_scale.FLOOR)
         self.optimizer.apply_reduced(clipped, self._variables, is_sound=is_sound, counts=counts)
-        if self._average is not None:
-            self._average.update(tf.convert_to_tensor(self.optimizer.iterations.value), is_sound)
-        if self._scale is not None:
-            self._scale.update(is_sound)
+        if self.average is not None:
+            self.average.update(tf.convert_to_tensor(self.optimizer.iterations.value), is_sound)
+        if self.scale is not None:
+            self.scale.update(is_sound)
         return tf.concat([shares, tf.stack([tf.cast(scale, norm.dtype), norm])], 0)
 
     def _accumulated(

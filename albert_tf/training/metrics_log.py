@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from albert_tf.features import SentenceObjective
+from albert_tf.training import objectives
+from albert_tf.training.loop import METRICS
 
 METRICS_FILE = "metrics.jsonl"
 EXAMPLES_FILE = "example_ids.tsv"
@@ -90,3 +94,21 @@ class MetricsLog:
             pairs = " ".join(f"{e}:{n}" for e, n in zip(epoch, example, strict=True))
             lines.append(f"{first_step + offset}\t{pairs}\n")
         self._examples.append("".join(lines))
+
+
+def means_of_steps(reported: Sequence[np.ndarray], objective: SentenceObjective) -> dict[str, float]:
+    """Means of what steps reported (each float [len(METRICS)]), by name.
+
+    Where a loss scale is used, its last value, and how many steps it has spoilt: these are left out of the means.
+    """
+    sound = [values for values in reported if np.isfinite(values).all()]
+    scale = {"loss_scale": float(reported[-1][METRICS.index("loss_scale")])}
+    spoilt = {"skipped_steps": len(reported) - len(sound)}
+    if not sound:
+        return scale | spoilt
+    means = np.mean(sound, axis=0).astype(float)
+    figures = objectives.name_figures(dict(zip(METRICS, means.tolist(), strict=True)), objective)
+    if not any(spoilt.values()) and figures["loss_scale"] == 1.0:  # without a scale
+        del figures["loss_scale"]
+        return figures
+    return figures | scale | spoilt

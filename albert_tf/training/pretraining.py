@@ -15,33 +15,25 @@ output_dir/
 from __future__ import annotations
 
 import contextlib
-import io
 import math
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from albert_tf.data import batches
 from albert_tf.data.reading import Order
-from albert_tf.files import write_whole
-from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.encoder import Form
-from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import divergence, evaluation, footprint, interrupts, objectives, schedules, strategies
-from albert_tf.training.averages import WeightAverage
-from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training import divergence, evaluation, footprint, metrics_log, objectives, report, strategies
+from albert_tf.training.agreement import Agreement
+from albert_tf.training.building import build_checkpoints, build_trainer
 from albert_tf.training.inputs import Inputs, read_inputs
-from albert_tf.training.loop import METRICS, DivergedError, Trainer
-from albert_tf.training.loss_scale import LossScale
-from albert_tf.training.metrics_log import MetricsLog
-from albert_tf.training.optimizers import AdamWeightDecay, Lamb
+from albert_tf.training.loop import METRICS, DivergedError
+from albert_tf.training.run_folder import RunFolder
 from albert_tf.training.settings import PretrainingSettings
 
 # Steps of one call into the graph: few, and of a second at most where a step takes less, so that Ctrl-C, SIGTERM and
@@ -49,7 +41,6 @@ from albert_tf.training.settings import PretrainingSettings
 _STEPS_PER_CALL = 10
 _SECONDS_PER_CALL = 1.0
 _BEST_BY = "masked_lm_loss"
-_SCALE = METRICS.index("loss_scale")
 
 
 class Pretraining:
@@ -72,13 +63,17 @@ class Pretraining:
         self._progress = progress
         inputs = inputs or read_inputs(settings)
         self._data, self._held_out, self._tokenizer = inputs.data, inputs.held_out, inputs.tokenizer
+        cluster = settings.cluster()
         self._strategy = strategies.make_strategy(
             settings.strategy,
             num_devices=settings.num_devices,
             tpu=settings.tpu,
             tpu_zone=settings.tpu_zone,
             gcp_project=settings.gcp_project,
+            cluster=cluster,
         )
+        self._agreement = Agreement(self._strategy, cluster)
+        self._folder = RunFolder(settings, self._data, self._tokenizer, self._agreement)
         replicas = self._strategy.num_replicas_in_sync
         pieces = settings.gradient_accumulation_steps
         if settings.train_batch_size % (replicas * pieces):
@@ -86,44 +81,12 @@ class Pretraining:
             raise ValueError(
                 f"train_batch_size must be a multiple of the {replicas} devices{times}, got {settings.train_batch_size}"
             )
-        if settings.dtype == "float64":
-            keras.config.set_floatx("float64")
-        policy = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}.get(settings.dtype, settings.dtype)
-        with self._strategy.scope():
-            self._model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
-            weights = self._model.named_weights()
-            self._schedule = schedules.WarmupPolynomialDecay(
-                settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
+        with self._agreement.naming_losses(lambda: None):
+            self._trainer = build_trainer(
+                settings, self._strategy, form=self._form, sentence_objective=self._data.sentence_objective
             )
-            optimizer_class = {"lamb": Lamb, "adamw": AdamWeightDecay}[settings.optimizer]
-            self._optimizer = optimizer_class(self._schedule, weight_decay_rate=settings.weight_decay)
-            self._optimizer.build(list(weights.values()))
-            decay = settings.moving_average_decay
-            self._average = WeightAverage(weights, decay) if decay else None
-            scale = LossScale() if settings.dtype == "float16" else None
-        self._trainer = Trainer(
-            self._model,
-            self._optimizer,
-            self._strategy,
-            seed=settings.seed,
-            clip_norm=settings.clip_norm,
-            form=self._form,
-            sentence_objective=self._data.sentence_objective,
-            micro_batches=pieces,
-            rematerialize=settings.remat,
-            average=self._average,
-            scale=scale,
-        )
-        more: dict[str, Any] = {"average": self._average.values} if self._average else {}
-        if scale is not None:
-            more |= {"loss_scale": scale.scale, "good_steps": scale.good_steps}
-        self._checkpoints = Checkpoints(
-            os.path.join(settings.output_dir, "checkpoints"),
-            weights=weights,
-            optimizer=self._optimizer,
-            keep=settings.keep_checkpoints,
-            more=more,
-        )
+        self._model = self._trainer.model
+        self._checkpoints = build_checkpoints(settings, self._trainer)
         logging.info("%s examples, %d device(s), %s form", f"{self._data.num_examples:,}", replicas, self._form)
 
     def footprint(self) -> list[tuple[str, ...]]:
@@ -132,7 +95,7 @@ class Pretraining:
             self.settings.config,
             bytes_per_weight=8 if self.settings.dtype == "float64" else 4,
             num_replicas=self._strategy.num_replicas_in_sync,
-            has_average=self._average is not None,
+            has_average=self._trainer.average is not None,
         )
 
     @property
@@ -142,18 +105,23 @@ class Pretraining:
 
     def stop(self) -> str:
         """Saves what an interrupted run has done; says at which step it is, and where the same command goes on."""
-        step = self._trainer.step
-        if step and step != self._checkpoints.newest_step and self.settings.strategy != "multi_worker":
-            self._checkpoints.save()  # with several workers each would have to
+        if not self._agreement.is_needed:
+            self._save_if_new()  # several workers did so when they agreed to stop
         saved = self._checkpoints.newest_step
         goes_on = "there is no checkpoint yet: the same command begins anew"
         if saved is not None:
             goes_on = f"the same command goes on from the checkpoint of step {saved}"
         return f"stopped at step {self._trainer.step} of {self.settings.num_train_steps}; {goes_on}"
 
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes into the run's folder: the only one, or the chief of several workers."""
+        return self._agreement.is_chief
+
     def remove_output(self) -> None:
-        """Removes the run's folder."""
-        tf.io.gfile.rmtree(self.settings.output_dir)
+        """Removes the run's folder, unless it is another worker's."""
+        if self.is_chief:
+            tf.io.gfile.rmtree(self.settings.output_dir)
 
     @property
     def _form(self) -> Form:
@@ -168,22 +136,9 @@ class Pretraining:
           DivergedError: if a loss or gradient was not finite.
           ValueError: for damaged data, naming file and record.
         """
-        settings = self.settings
-        begun = self._checkpoints.restore()
-        log = MetricsLog(settings.output_dir, after=begun, log_example_ids=settings.log_example_ids)
-        self._best = log.smallest("eval", _BEST_BY)
-        left = settings.num_train_steps - begun
-        logging.info("%d of %d steps to do", left, settings.num_train_steps)
-        figures: dict[str, float] = {}
         try:
-            if left:
-                iterator = self._batches(begun)
-                with self._progress(
-                    total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
-                ) as bar:
-                    figures = self._train(iterator, begun, log, bar)
-            elif self._evaluator is not None:
-                figures = self._evaluate(settings.num_train_steps, log)
+            with self._agreement.naming_losses(self._newest_step), self._agreement.noting_interrupts():
+                return self._run()
         except DivergedError as error:
             account = self._account_of(error)
             raise DivergedError(account, step=error.step, epochs=error.epochs, examples=error.examples) from error
@@ -192,39 +147,62 @@ class Pretraining:
             if explained is None:
                 raise
             raise explained from error
+
+    def _run(self) -> dict[str, float]:
+        settings = self.settings
+        begun = self._checkpoints.restore()
+        self._agreement.check_start(begun, self._same_on_all_workers())
+        self._folder.open_log(after=begun)
+        self._best = self._folder.smallest("eval", _BEST_BY)
+        left = settings.num_train_steps - begun
+        logging.info("%d of %d steps to do", left, settings.num_train_steps)
+        figures: dict[str, float] = {}
+        if left:
+            iterator = self._batches(begun)
+            with self._progress(
+                total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
+            ) as bar:
+                figures = self._train(iterator, begun, bar)
+        elif self._evaluator is not None:
+            figures = self._evaluate(settings.num_train_steps)
         with self._averaged():
-            self._write_model("model", settings.num_train_steps, figures)
+            self._folder.save_model("model", self._model, step=settings.num_train_steps, figures=figures)
+        self._agreement.wait()
         return figures
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Puts the moving average in the place of the weights for a block, where there is one."""
-        return self._average.in_use() if self._average is not None else contextlib.nullcontext()
-
-    def _write_model(self, name: str, step: int, figures: Mapping[str, float]) -> None:
-        """Writes the present weights as a model directory into the run's folder."""
-        settings = self.settings
-        save_model_directory(
-            os.path.join(settings.output_dir, name),
-            self._model,
-            self._tokenizer,
-            training={
-                "step": step,
-                "max_seq_length": self._data.max_seq_length,
-                "sentence_objective": self._data.sentence_objective,
-                "settings": settings.fingerprint(self._data.digest),
-                "eval_data_dir": settings.eval_data_dir,
-                "evaluation": dict(figures),
-            },
-            replace=True,
-        )
+        average = self._trainer.average
+        return average.in_use() if average is not None else contextlib.nullcontext()
 
     def _account_of(self, error: DivergedError) -> str:
         """Finds out what went wrong in a step, writes it down, and saves the state from before."""
-        batch = next(self._batches(error.step - 1))
-        found = divergence.describe(error, self._data, divergence.first_not_finite(self._trainer, batch))
-        path = os.path.join(self.settings.output_dir, divergence.FILE)
-        write_whole(path, divergence.to_json(found))
+        tensor = divergence.first_not_finite(self._trainer, next(self._batches(error.step - 1)))
+        # [workers, 2, B / workers] to [2, B]
+        parts = self._agreement.gather(np.stack([error.epochs, error.examples]))
+        epochs, examples = np.concatenate(list(parts), axis=-1)
+        found = divergence.describe(str(error), error.step, tensor, self._data, epochs, examples)
+        path = self._folder.write_text(divergence.FILE, divergence.to_json(found))
+        self._save_if_new()
         return f"{divergence.in_words(found, path)}. The weights before that step are kept: {self.stop()}"
+
+    def _same_on_all_workers(self) -> dict[str, Any]:
+        """What a run of several workers checks before its first step."""
+        held_out = self._held_out.digest if self._held_out else ""
+        data = {"training data": self._data.digest, "held-out data": held_out}
+        return {**self.settings.same_on_all_workers(), **data, "TensorFlow": tf.__version__}
+
+    def _newest_step(self) -> int | None:
+        return self._checkpoints.newest_step
+
+    def _save(self) -> None:
+        if self._agreement.is_chief:
+            self._checkpoints.save()
+
+    def _save_if_new(self) -> None:
+        """Saves the present step, unless it is saved or nothing has been done yet."""
+        if self._trainer.step and self._trainer.step != self._checkpoints.newest_step:
+            self._save()
 
     def _batches(self, step: int) -> Iterator[Any]:
         """Distributed batches from step `step` on."""
@@ -243,7 +221,7 @@ class Pretraining:
 
         return iter(self._strategy.distribute_datasets_from_function(pipeline))
 
-    def _train(self, iterator: Iterator[Any], step: int, log: MetricsLog, bar: Any) -> dict[str, float]:
+    def _train(self, iterator: Iterator[Any], step: int, bar: Any) -> dict[str, float]:
         settings, last = self.settings, self.settings.num_train_steps
         eval_steps = settings.eval_steps or last
         interval = 60.0 * (settings.save_checkpoints_minutes or math.inf)
@@ -252,12 +230,17 @@ class Pretraining:
         saved = time.monotonic()
         affordable = 1  # the first call builds the graph, too
         while step < last:
+            affordable = self._agreement.next_steps(affordable)
+            if not affordable:  # a worker was told to stop
+                self._save_if_new()
+                self._agreement.wait()
+                self._agreement.leave()
             events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
             count = min(affordable, last - step, *(every - step % every for every in events))
             began = time.monotonic()
-            with interrupts.held_back():
+            with self._agreement.held_back():
                 reported, epochs, examples = self._trainer.run(iterator, count)
-                log.write_examples(step + 1, epochs, examples)
+                self._folder.write_examples(step + 1, epochs, examples)
             seconds = (time.monotonic() - began) / count
             affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
             step += count
@@ -265,50 +248,25 @@ class Pretraining:
             shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))
             bar.advance(count, **objectives.name_figures(shown, self._data.sentence_objective))
             if step % settings.log_steps == 0 or step == last:
-                rate = float(self._schedule(step - 1))  # of the step just made
-                log.write(step, "train", {**self._means(recent), "learning_rate": rate, "epoch": int(epochs[-1][-1])})
+                rate = self._trainer.learning_rate(step)  # of the step just made
+                means = metrics_log.means_of_steps(recent, self._data.sentence_objective)
+                self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
                 recent = []
             if self._evaluator is not None and (step % eval_steps == 0 or step == last):
-                figures = self._evaluate(step, log)
+                figures = self._evaluate(step)
             if step % settings.save_checkpoints_steps == 0 or step == last or time.monotonic() - saved > interval:
-                self._checkpoints.save()
+                self._save()
                 saved = time.monotonic()
         return figures
 
-    def _means(self, reported: Sequence[np.ndarray]) -> dict[str, float]:
-        """Means of what steps reported, by name; steps that moved nothing are counted instead."""
-        sound = [values for values in reported if np.isfinite(values).all()]
-        means = np.mean(sound, axis=0).astype(float) if sound else np.full(len(METRICS), 0.0)
-        figures = objectives.name_figures(
-            dict(zip(METRICS, means.tolist(), strict=True)), self._data.sentence_objective
-        )
-        if self.settings.dtype != "float16":
-            del figures["loss_scale"]
-            return figures
-        return {**figures, "loss_scale": float(reported[-1][_SCALE]), "skipped_steps": len(reported) - len(sound)}
-
-    def _evaluate(self, step: int, log: MetricsLog) -> dict[str, float]:
+    def _evaluate(self, step: int) -> dict[str, float]:
         with self._averaged():
             figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
             if self.settings.eval_steps and figures[_BEST_BY] < self._best:
                 self._best = figures[_BEST_BY]
-                self._write_model("best", step, figures)
-        log.write(step, "eval", figures)
-        logging.info(
-            "step %d, held out: masked-LM loss %.3f (at [MASK] %.3f, context-free %.3f), accuracy %.1f %% (at [MASK] "
-            "%.1f %%)%s",
-            step,
-            figures["masked_lm_loss"],
-            figures["masked_lm_loss_at_mask"],
-            figures["context_free_loss_at_mask"],
-            100 * figures["masked_lm_accuracy"],
-            100 * figures["masked_lm_accuracy_at_mask"],
-            "".join(
-                f", {name.replace('_', ' ')} {value:.1%}"
-                for name, value in figures.items()
-                if name in ("sentence_order_accuracy", "next_sentence_accuracy")
-            ),
-        )
+                self._folder.save_model("best", self._model, step=step, figures=figures)
+        self._folder.write(step, "eval", figures)
+        logging.info("step %d, held out: %s", step, report.line(figures))
         return figures
 
     @property
@@ -322,28 +280,9 @@ class Pretraining:
                 self._model,
                 self._strategy,
                 self._held_out,
-                self._label_counts(),
+                self._folder.label_counts(),
                 batch_size=settings.eval_batch_size or settings.train_batch_size,
                 max_examples=settings.max_eval_examples,
                 form=self._form,
             )
         return self._made_evaluator
-
-    def _label_counts(self) -> np.ndarray:
-        """Counts of the training labels, from the run's folder if it has them."""
-        path = os.path.join(self.settings.output_dir, "label_counts.npy")
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path, "rb") as stream:
-                content = stream.read()
-            try:
-                counts: np.ndarray = np.load(io.BytesIO(content))
-                if counts.shape == (self._data.vocab_size,):
-                    return counts
-            except (ValueError, EOFError, OSError):
-                pass  # counted anew
-            logging.warning("%s is damaged; the labels are counted again", path)
-        counts = evaluation.count_labels(self._data)
-        written = io.BytesIO()
-        np.save(written, counts)
-        write_whole(path, written.getvalue())
-        return counts

@@ -34,6 +34,21 @@ def rows(figures: Mapping[str, float]) -> list[tuple[str, str, str]]:
     ]
 
 
+def line(figures: Mapping[str, float]) -> str:
+    """The most important figures of an evaluation, for one line of the log."""
+    pairs = [
+        f"{name.replace('_', ' ')} {value:.1%}"
+        for name, value in figures.items()
+        if name in ("sentence_order_accuracy", "next_sentence_accuracy")
+    ]
+    words = [
+        f"masked-LM loss {figures['masked_lm_loss']:.3f} (at [MASK] {figures['masked_lm_loss_at_mask']:.3f}, "
+        f"context-free {figures['context_free_loss_at_mask']:.3f})",
+        f"accuracy {figures['masked_lm_accuracy']:.1%} (at [MASK] {figures['masked_lm_accuracy_at_mask']:.1%})",
+    ]
+    return ", ".join([*words, *pairs])
+
+
 def verdict(figures: Mapping[str, float]) -> str:
     """What the model has learned, in a sentence or two: of words in context, and of pairs of segments."""
     below, permuted = figures["gain_over_context_free_at_mask"], figures["gain_over_permuted_at_mask"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.json_object import parse_object
+from albert_tf.training.cluster import Cluster, find_cluster
 
 OPTIMIZERS = ("lamb", "adamw")
 STRATEGIES = ("auto", "cpu", "mirrored", "multi_worker", "tpu")
@@ -32,6 +34,9 @@ _DECISIVE = (
     "shards_in_flight",
 )
 
+# What may differ between the workers of a run.
+_OF_ONE_WORKER = ("data_dir", "eval_data_dir", "output_dir", "worker_hosts", "worker_index", "keep_checkpoints")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingSettings:
@@ -47,6 +52,8 @@ class PretrainingSettings:
       tpu: name of the TPU for "tpu"; "local" for one on this machine.
       tpu_zone: Google Cloud zone of a TPU given by name; empty takes that of this machine.
       gcp_project: Google Cloud project of a TPU given by name; empty takes that of this machine.
+      worker_hosts: for "multi_worker": "host:port" of each worker, worker 0 first; empty takes TF_CONFIG.
+      worker_index: which of them this process is.
       train_batch_size: examples of a step, over all devices.
       num_train_steps: steps of the whole run.
       num_warmup_steps: steps over which the learning rate rises.
@@ -83,6 +90,8 @@ class PretrainingSettings:
     tpu: str = ""
     tpu_zone: str = ""
     gcp_project: str = ""
+    worker_hosts: Sequence[str] = ()
+    worker_index: int | None = None
     train_batch_size: int = 32
     num_warmup_steps: int = 0
     optimizer: str = "lamb"
@@ -135,6 +144,20 @@ class PretrainingSettings:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+
+    def cluster(self) -> Cluster | None:
+        """The workers of the run; None for a strategy of one process.
+
+        Raises:
+          ValueError: if flags or TF_CONFIG name none, or wrongly.
+        """
+        return find_cluster(self.strategy, self.worker_hosts, self.worker_index, os.environ)
+
+    def same_on_all_workers(self) -> dict[str, Any]:
+        """What workers of one run must agree on, ready for JSON: all but what is of one machine."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        own = {name: fields.pop(name) for name in _OF_ONE_WORKER}
+        return {**fields, "config": self.config.to_dict(), "eval_data_dir": own["eval_data_dir"] is not None}
 
     def fingerprint(self, data_digest: str) -> dict[str, Any]:
         """What decides the weights, ready for JSON; `data_digest` is that of the training data's dataset.json."""

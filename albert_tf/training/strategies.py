@@ -7,22 +7,33 @@ import os
 import tensorflow as tf
 from absl import logging
 
+from albert_tf.training import interrupts
+from albert_tf.training.cluster import Cluster, leave_proxies_out, wait_for_workers
+
 
 def make_strategy(
-    name: str, *, num_devices: int | None = None, tpu: str = "", tpu_zone: str = "", gcp_project: str = ""
+    name: str,
+    *,
+    num_devices: int | None = None,
+    tpu: str = "",
+    tpu_zone: str = "",
+    gcp_project: str = "",
+    cluster: Cluster | None = None,
 ) -> tf.distribute.Strategy:
     """The strategy for `name`; call it before anything else runs in TensorFlow.
 
     Args:
       name: "auto" (every GPU there is, else the CPU), "cpu", "mirrored" (all GPUs, or `num_devices` logical CPUs where
-        there is none), "multi_worker" (this process is one of those in TF_CONFIG), or "tpu".
+        there is none), "multi_worker" (this process is one of `cluster`), or "tpu".
       num_devices: devices for "mirrored"; None takes all GPUs.
       tpu: name of the TPU for "tpu"; "local" for one on this machine; "" takes what TPU_NAME says.
       tpu_zone: Google Cloud zone of a TPU given by name; "" takes that of this machine.
       gcp_project: Google Cloud project of a TPU given by name; "" takes that of this machine.
+      cluster: the workers, for "multi_worker"; they are waited for.
 
     Raises:
       ValueError: if there are not the devices asked for, saying what there is.
+      OSError: if the workers cannot be connected.
     """
     gpus = tf.config.list_physical_devices("GPU") if name in ("auto", "mirrored") else []
     if name == "auto":
@@ -36,9 +47,9 @@ def make_strategy(
     if name == "mirrored":
         return _mirrored(gpus, num_devices)
     if name == "multi_worker":
-        if not os.environ.get("TF_CONFIG"):
-            raise ValueError("strategy=multi_worker needs the environment variable TF_CONFIG with cluster and task")
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        if cluster is None:
+            raise ValueError("strategy=multi_worker needs a cluster")
+        return _multi_worker(cluster)
     if name == "tpu":
         return _tpu(tpu, tpu_zone, gcp_project)
     raise ValueError(f"strategy must be auto, cpu, mirrored, multi_worker or tpu, got {name!r}")
@@ -65,6 +76,31 @@ def _split_cpu(count: int) -> None:
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
     except RuntimeError as error:
         raise ValueError(f"{count} logical CPUs must be set up before TensorFlow runs anything") from error
+
+
+def _multi_worker(cluster: Cluster) -> tf.distribute.Strategy:
+    """This process and the other workers, connected."""
+    tf.get_logger().setLevel("WARNING")  # it would tell of each collective operation
+    leave_proxies_out(cluster, os.environ)
+    wait_for_workers(cluster)
+    job, index, _ = cluster.tasks[cluster.number]
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster.jobs),
+        task_type=job,
+        task_id=index,
+        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
+        rpc_layer="grpc",
+    )
+    try:
+        strategy: tf.distribute.Strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+    except tf.errors.OpError as error:
+        raise ConnectionError(
+            f"{cluster.place(cluster.number)} cannot join the other workers ({error.message.splitlines()[0]}); end all "
+            "workers, and start them again with the same command"
+        ) from error
+    # TensorFlow's service for several workers takes SIGTERM for itself, to tell the others, and then does not end.
+    interrupts.set_again()
+    return strategy
 
 
 def _tpu(name: str, zone: str, project: str) -> tf.distribute.Strategy:

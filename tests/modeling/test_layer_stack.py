@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +15,7 @@ from tests.modeling.small_models import SHARING_CASES, make_batch, make_config, 
 
 
 def _gradients(
-    model: AlbertPretrainingModel, batch: dict[str, tf.Tensor], *, form: str, rematerialize: bool, seed: int = 3
+    model: AlbertPretrainingModel, batch: dict[str, tf.Tensor], *, form: Any, rematerialize: bool, seed: int = 3
 ) -> dict[str, np.ndarray]:
     """The loss and the gradient of each weight, by name, from a graph as a training step builds it."""
     names = model.named_weights()
@@ -32,7 +34,8 @@ def _gradients(
 
 @pytest.mark.parametrize(("case", "form"), [("all", "packed"), ("two_groups", "unrolled"), ("ffn", "packed")])
 def test_rematerialised_gradient_equals_the_plain_one_bit_for_bit(case: str, form: str) -> None:
-    config = make_config(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **SHARING_CASES[case])
+    changes: dict[str, Any] = SHARING_CASES[case]
+    config = make_config(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **changes)
     model = AlbertPretrainingModel(config)
     randomize(model.named_weights())
     batch = {name: tf.constant(value) for name, value in make_batch().items()}

@@ -9,6 +9,7 @@ import pathlib
 import resource
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_values_that_are_not_finite_are_traced_to_tensor_and_records(settings: P
     assert found["first_not_finite"] == "weight encoder/embeddings/position_embeddings"
     data = read_data_directory(settings.data_dir)
     order = itertools.islice(Order(data=data, seed=2).sequence((found["step"] - 1) * 4), 4)
-    expected = [{"epoch": epoch, "example": n, "place": data.locate(n)} for epoch, n in order]
+    expected: list[dict[str, Any]] = [{"epoch": e, "example": n, "place": data.locate(n)} for e, n in order]
     assert found["examples"] == expected
     message = str(caught.value)
     assert message.startswith(f"step {found['step']} gave values that are not finite: masked_lm_loss nan")

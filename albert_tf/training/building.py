@@ -1,0 +1,76 @@
+"""Model, optimizer and what else moves in a run, made from its settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.features import SentenceObjective
+from albert_tf.modeling.encoder import Form
+from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.training import schedules
+from albert_tf.training.averages import WeightAverage
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.loop import Trainer
+from albert_tf.training.loss_scale import LossScale
+from albert_tf.training.optimizers import AdamWeightDecay, Lamb
+from albert_tf.training.settings import PretrainingSettings
+
+_OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
+_POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+def build_trainer(
+    settings: PretrainingSettings,
+    strategy: tf.distribute.Strategy,
+    *,
+    form: Form,
+    sentence_objective: SentenceObjective = "sop",
+) -> Trainer:
+    """The trainer of a run, with all variables made in the strategy's scope. Sets Keras' floatx for float64."""
+    if settings.dtype == "float64":
+        keras.config.set_floatx("float64")
+    with strategy.scope():
+        policy = _POLICIES.get(settings.dtype, settings.dtype)
+        model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
+        weights = model.named_weights()
+        schedule = schedules.WarmupPolynomialDecay(
+            settings.learning_rate, settings.num_train_steps, settings.num_warmup_steps
+        )
+        optimizer = _OPTIMIZERS[settings.optimizer](schedule, weight_decay_rate=settings.weight_decay)
+        optimizer.build(list(weights.values()))
+        decay = settings.moving_average_decay
+        average = WeightAverage(weights, decay) if decay else None
+        scale = LossScale() if settings.dtype == "float16" else None
+    return Trainer(
+        model,
+        optimizer,
+        strategy,
+        seed=settings.seed,
+        clip_norm=settings.clip_norm,
+        form=form,
+        sentence_objective=sentence_objective,
+        micro_batches=settings.gradient_accumulation_steps,
+        rematerialize=settings.remat,
+        average=average,
+        scale=scale,
+    )
+
+
+def build_checkpoints(settings: PretrainingSettings, trainer: Trainer) -> Checkpoints:
+    """The checkpoints of a run: all that its next step depends on."""
+    more: dict[str, Any] = {}
+    if trainer.average is not None:
+        more["average"] = trainer.average.values
+    if trainer.scale is not None:
+        more |= {"loss_scale": trainer.scale.scale, "good_steps": trainer.scale.good_steps}
+    return Checkpoints(
+        os.path.join(settings.output_dir, "checkpoints"),
+        weights=trainer.model.named_weights(),
+        optimizer=trainer.optimizer,
+        keep=settings.keep_checkpoints,
+        more=more,
+    )
