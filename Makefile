@@ -48,6 +48,9 @@ else
 	$(RUN) -m albert_tf.tpu_check --model_size=large --train_batch_size=32 --max_seq_length=512 --chip=v5e && exit $$first
 endif
 
+test-kill: env  ## a run killed 25 times, against an undisturbed one; some ten minutes
+	$(RUN) -m pytest -m kill -s tests/end_to_end $(PYTEST_ARGS)
+
 lint: env  ## ruff, format check, mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
