@@ -46,7 +46,7 @@ def run_twice(folder: pathlib.Path) -> tuple[dict, str]:
         "log_steps": 1,
     }
     command = [sys.executable, "-m", "tests.tpu.tpu_door", *(f"--{name}={value}" for name, value in flags.items())]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
