@@ -21,7 +21,7 @@ from typing import Any
 from absl import flags, logging
 
 from albert_tf import door, features, shape_flags
-from albert_tf.tpu import chips, compiling
+from albert_tf.tpu import arithmetic, chips, compiling
 from albert_tf.training import settings
 
 with door.group("Step"):
@@ -82,6 +82,13 @@ def main() -> int:
         python=python,
         tell=lambda seconds: logging.info("still compiling, after %d s", seconds),
     )
+    products = arithmetic.step_operations(
+        config,
+        batch_size=values.train_batch_size,
+        max_seq_length=values.max_seq_length,
+        max_predictions_per_seq=predictions,
+        remat=values.remat,
+    )
     step = {
         "model": values.model_size or values.config or "shape flags",
         "chip": chip.name,
@@ -95,13 +102,14 @@ def main() -> int:
         "hidden_dropout_prob": config.hidden_dropout_prob,
         "attention_probs_dropout_prob": config.attention_probs_dropout_prob,
     }
+    rows = compiling.rows(compiled, chip, products=products, has_loops="stablehlo.while" in text)
     title = (
         f"{step['model']}, {values.train_batch_size} x {values.max_seq_length} on one {chip.name}, {values.dtype}, "
         f"{values.optimizer}, dropout {config.hidden_dropout_prob:g}{', remat' if values.remat else ''}"
     )
-    door.print_table(title, ("one step", "by the compiler"), compiling.rows(compiled, chip))
+    door.print_table(title, ("one step", "by the compiler"), rows)
     if values.json is not None:
-        content = {**step, "config": config.to_dict(), **dataclasses.asdict(compiled)}
+        content = {**step, "config": config.to_dict(), **dataclasses.asdict(compiled), "products": products}
         door.write_whole(values.json, json.dumps(content, indent=2) + "\n")
     return 0 if compiled.fits else door.FAILED
 

@@ -38,14 +38,15 @@ def test_a_step_that_fits() -> None:
     assert compiled.fits
     assert compiled.outputs == 1024  # the others are written over the arguments
     assert compiled.needed == 141897216 + 1024 + 1291894784 + 149619712
-    assert compiling.rows(compiled, CHIPS["v5e"]) == [
+    assert compiling.rows(compiled, CHIPS["v5e"], products=2_167_000_000_000, has_loops=False) == [
         ("arguments: weights, slots, batch", "0.132 GiB"),
         ("outputs beside them", "0.000 GiB"),
         ("temporary: activations, gradients", "1.203 GiB"),
         ("code", "0.139 GiB"),
         ("total", "1.475 GiB of 15.750 GiB: fits"),
-        ("floating-point operations", "2.181 T"),
-        ("at the peak of 197 TFLOP/s at least", "11.1 ms a step"),
+        ("operations, by the compiler", "2.181 T"),
+        ("operations of matrix products", "2.167 T"),
+        ("these at the peak of 197 TFLOP/s", "11.0 ms a step at least"),
         ("compiled by libtpu 0.0.52 in", "380 s"),
     ]
 
@@ -54,8 +55,10 @@ def test_a_step_that_the_compiler_finds_too_large() -> None:
     compiled = compiling.read_answer(TOO_LARGE, CHIPS["v5e"])
     assert not compiled.fits
     assert (compiled.needed, compiled.available) == (20.83 * GIB, 15.75 * GIB)
-    assert compiling.rows(compiled, CHIPS["v5e"]) == [
+    assert compiling.rows(compiled, CHIPS["v5e"], products=394_000_000_000, has_loops=False) == [
         ("total", "does not fit: needs 20.830 GiB of 15.750 GiB"),
+        ("operations of matrix products", "0.394 T"),
+        ("these at the peak of 197 TFLOP/s", "2.0 ms a step at least"),
         ("compiled by libtpu 0.0.52 in", "18 s"),
     ]
 
@@ -80,9 +83,9 @@ def test_a_step_that_compiles_but_exceeds_the_chip() -> None:
     small = chips.Chip(name="toy", topology="toy:1x1", memory=2e9, available=1.25 * GIB, peak=3e12)
     compiled = compiling.read_answer(BASE, small)
     assert not compiled.fits
-    total, operations = compiling.rows(compiled, small)[4:6]
+    total, operations = compiling.rows(compiled, small, products=3, has_loops=True)[4:6]
     assert total == ("total", "does not fit: needs 1.475 GiB of 1.250 GiB")
-    assert operations[1] == "2.181 T"
+    assert operations[1] == "2.181 T, each loop's body counted once"
 
 
 def test_another_error_of_the_compiler() -> None:
