@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from albert_tf.config import AlbertConfig
@@ -10,7 +12,7 @@ from tests.data import toy
 
 
 def test_against_a_count_by_hand() -> None:
-    sizes = {"batch_size": 3, "max_seq_length": 7, "max_predictions_per_seq": 5}
+    sizes: Any = {"batch_size": 3, "max_seq_length": 7, "max_predictions_per_seq": 5}
     # toy.CONFIG: V 61, E 6, H 10, L 2, I 14.
     attention = 4 * 2 * 21 * 10 * 10 + 2 * 2 * 3 * 7 * 7 * 10
     feed_forward = 2 * 21 * 10 * 14 + 2 * 21 * 14 * 10
