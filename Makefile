@@ -45,7 +45,7 @@ ifdef TPU_CHECK_ARGS
 else
 	@first=0; \
 	$(RUN) -m albert_tf.tpu_check --model_size=base --train_batch_size=32 --max_seq_length=128 --chip=v5e || first=$$?; \
-	$(RUN) -m albert_tf.tpu_check --model_size=large --train_batch_size=32 --max_seq_length=512 --chip=v5e && exit $$first
+	$(RUN) -m albert_tf.tpu_check --model_size=large --train_batch_size=32 --max_seq_length=512 --remat --chip=v5e && exit $$first
 endif
 
 test-kill: env  ## a run killed 25 times, against an undisturbed one; some ten minutes

@@ -16,11 +16,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from typing import Any
 
 from absl import flags, logging
 
 from albert_tf import door, features, shape_flags
-from albert_tf.tpu import chips, compiling
+from albert_tf.tpu import arithmetic, chips, compiling
 from albert_tf.training import settings
 
 with door.group("Step"):
@@ -33,6 +34,10 @@ with door.group("Step"):
     )
     flags.DEFINE_enum("dtype", "bfloat16", ("bfloat16", "float32"), "What is computed in; weights stay in float32.")
     flags.DEFINE_enum("optimizer", "lamb", settings.OPTIMIZERS, "Optimizer.")
+    flags.DEFINE_boolean("remat", False, "Compute the layers a second time on the way back instead of keeping them.")
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Micro-batches that train_batch_size is computed in, one after the other."
+    )
     flags.DEFINE_integer("vocab_size", 30000, "Pieces in the vocabulary, where --config does not say.")
 
 shape_flags.define()
@@ -50,9 +55,14 @@ with door.group("Compiler"):
 def main() -> int:
     values = flags.FLAGS
     config = shape_flags.make_config(values, vocab_size=values.vocab_size)
-    for name in ("train_batch_size", "max_seq_length", "max_predictions_per_seq"):
+    for name in ("train_batch_size", "max_seq_length", "max_predictions_per_seq", "gradient_accumulation_steps"):
         if (value := getattr(values, name)) is not None and value < 1:
             raise door.UsageError(f"{name} must be at least 1, got {value}")
+    if values.train_batch_size % values.gradient_accumulation_steps:
+        raise door.UsageError(
+            f"train_batch_size must be a multiple of gradient_accumulation_steps, {values.gradient_accumulation_steps},"
+            f" got {values.train_batch_size}"
+        )
     if values.max_seq_length > config.max_position_embeddings:
         raise door.UsageError(
             f"max_seq_length must be at most the model's max_position_embeddings, {config.max_position_embeddings}, "
@@ -72,6 +82,13 @@ def main() -> int:
         python=python,
         tell=lambda seconds: logging.info("still compiling, after %d s", seconds),
     )
+    products = arithmetic.step_operations(
+        config,
+        batch_size=values.train_batch_size,
+        max_seq_length=values.max_seq_length,
+        max_predictions_per_seq=predictions,
+        remat=values.remat,
+    )
     step = {
         "model": values.model_size or values.config or "shape flags",
         "chip": chip.name,
@@ -80,16 +97,19 @@ def main() -> int:
         "max_predictions_per_seq": predictions,
         "dtype": values.dtype,
         "optimizer": values.optimizer,
+        "remat": values.remat,
+        "gradient_accumulation_steps": values.gradient_accumulation_steps,
         "hidden_dropout_prob": config.hidden_dropout_prob,
         "attention_probs_dropout_prob": config.attention_probs_dropout_prob,
     }
+    rows = compiling.rows(compiled, chip, products=products, has_loops="stablehlo.while" in text)
     title = (
         f"{step['model']}, {values.train_batch_size} x {values.max_seq_length} on one {chip.name}, {values.dtype}, "
-        f"{values.optimizer}, dropout {config.hidden_dropout_prob:g}"
+        f"{values.optimizer}, dropout {config.hidden_dropout_prob:g}{', remat' if values.remat else ''}"
     )
-    door.print_table(title, ("one step", "by the compiler"), compiling.rows(compiled, chip))
+    door.print_table(title, ("one step", "by the compiler"), rows)
     if values.json is not None:
-        content = {**step, "config": config.to_dict(), **dataclasses.asdict(compiled)}
+        content = {**step, "config": config.to_dict(), **dataclasses.asdict(compiled), "products": products}
         door.write_whole(values.json, json.dumps(content, indent=2) + "\n")
     return 0 if compiled.fits else door.FAILED
 
@@ -100,7 +120,12 @@ def _lower(config: shape_flags.AlbertConfig, predictions: int) -> str:
 
     values = flags.FLAGS
     logging.info("lowering the step")
-    trainer = lowering.make_trainer(config, dtype=values.dtype, optimizer=values.optimizer)
+    options: dict[str, Any] = {}
+    if values.remat:
+        options["rematerialize"] = True
+    if values.gradient_accumulation_steps > 1:
+        options["micro_batches"] = values.gradient_accumulation_steps
+    trainer = lowering.make_trainer(config, dtype=values.dtype, optimizer=values.optimizer, **options)
     batch = lowering.example_batch(
         batch_size=values.train_batch_size,
         max_seq_length=values.max_seq_length,

@@ -1,7 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
     config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
-    training, data, tasks <- the doors
+    training, data, tasks <- tpu <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
 Sources are parsed, not imported. "At once" means what `import module` loads, on its own or through modules it imports;
@@ -140,13 +140,17 @@ def wrong_arrow(module: str, target: str) -> str:
     pieces = [f"albert_tf.training.{name}" for name in ("losses", "metrics", "schedules", "optimizers")]
     if module in pieces and inside(target, "albert_tf.modeling", "albert_tf.model_directory"):
         return "losses, metrics, schedules and optimizers know nothing of the model"
-    library = top(module) == "albert_tf" and not is_door(module)
+    library = top(module) == "albert_tf" and not is_door(module) and module != "albert_tf.shape_flags"
     if library and target in modules() and is_door(target):
         return "doors call the library, never the other way"
     if library and target == "albert_tf.door":
         return "only doors know the command line: take albert_tf.files, albert_tf.progress, and raise ValueError"
     if library and module != "albert_tf.door" and target == "absl.flags":
         return "library code reads no flags"
+    if library and target == "albert_tf.shape_flags":
+        return "only doors know the flags of a model's shape"
+    if library and not inside(module, "albert_tf.tpu") and inside(target, "albert_tf.tpu"):
+        return "a TPU's requirements and compiler are the doors' business; training knows the strategy alone"
     return ""
 
 
@@ -180,6 +184,8 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.training.loop", "apache_beam.io"),
         ("albert_tf.training.loop", "keras_hub"),
         ("albert_tf.training.loop", "albert_tf.door"),
+        ("albert_tf.training.loop", "albert_tf.shape_flags"),
+        ("albert_tf.training.strategies", "albert_tf.tpu.requirements"),
         ("export.saved_model", "pipelines.records"),
         ("pipelines.records", "export.saved_model"),
         ("export.saved_model", "demo.corpus"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import pathlib
 import shutil
@@ -124,6 +126,45 @@ def test_ready_only_after_the_last_step(repository: pathlib.Path) -> None:
         "import what was installed",
     ]
     assert setup.missing(SMALL, repository) == ""
+
+
+def commands(environment: setup.Environment, root: pathlib.Path) -> dict[str, list[str]]:
+    """What building runs, by its purpose."""
+    done: dict[str, list[str]] = {}
+
+    def call(command: Sequence[str], what: str) -> None:
+        done[what] = list(command)
+        (root / environment.folder / "bin").mkdir(parents=True, exist_ok=True)
+        (root / environment.folder / "bin" / "python").write_text("", encoding="utf-8")
+
+    setup.build(environment, root, call=call)
+    assert setup.missing(environment, root) == ""
+    return done
+
+
+def test_requirements_are_resolved_within_the_constraints(repository: pathlib.Path) -> None:
+    install = commands(SMALL, repository)["install the requirements"]
+    assert "--no-deps" not in install
+    assert install[install.index("-c") + 1] == str(repository / "constraints.txt")
+
+
+def test_without_resolving_the_constraints_are_installed_too(repository: pathlib.Path) -> None:
+    # Or what the requirements need in turn would be missing.
+    install = commands(dataclasses.replace(SMALL, resolves=False), repository)["install the requirements"]
+    files = [after for before, after in itertools.pairwise(install) if before == "-r"]
+    names = ("constraints.txt", "requirements.txt", "requirements-dev.txt")
+    assert sorted(files) == sorted(str(repository / name) for name in names)
+    assert "--no-deps" in install
+    assert "-c" not in install
+
+
+def test_an_environment_without_the_package(repository: pathlib.Path) -> None:
+    alone = dataclasses.replace(SMALL, with_package=False, imports="jax")
+    done = commands(alone, repository)
+    assert "install this package" not in done
+    assert done["import what was installed"][-1] == "import jax"
+    (repository / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    assert setup.missing(alone, repository) == ""
 
 
 @pytest.mark.parametrize("step", ["virtual environment", "requirements", "this package", "import"])

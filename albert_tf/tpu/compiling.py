@@ -44,7 +44,7 @@ class Compiled:
       outputs: bytes of outputs that do not take the place of arguments.
       temporary: bytes of activations, gradients and other intermediate values.
       code: bytes of the program itself.
-      flops: floating-point operations of a step, by the compiler's own count.
+      flops: floating-point operations of a step, by the compiler's own count, in which each loop's body counts once.
     """
 
     fits: bool
@@ -140,8 +140,15 @@ def _bytes(text: str) -> float:
     return float(text.removesuffix(unit)) * _UNITS[unit]
 
 
-def rows(compiled: Compiled, chip: Chip) -> list[tuple[str, str]]:
-    """The table of one step: what, and how much."""
+def rows(compiled: Compiled, chip: Chip, *, products: int, has_loops: bool) -> list[tuple[str, str]]:
+    """The table of one step: what, and how much.
+
+    Args:
+      compiled: what the compiler says.
+      chip: what it was compiled for.
+      products: operations of the step's matrix products.
+      has_loops: whether the step has loops, whose bodies the compiler counts once.
+    """
     parts = (
         ("arguments: weights, slots, batch", compiled.arguments),
         ("outputs beside them", compiled.outputs),
@@ -154,9 +161,11 @@ def rows(compiled: Compiled, chip: Chip) -> list[tuple[str, str]]:
     else:
         shown.append(("total", f"does not fit: needs {_gib(compiled.needed)} of {_gib(compiled.available)}"))
     if compiled.flops is not None:
-        peak = f"{chip.peak / 1e12:.0f} TFLOP/s"
-        shown.append(("floating-point operations", f"{compiled.flops / 1e12:.3f} T"))
-        shown.append((f"at the peak of {peak} at least", f"{1e3 * compiled.flops / chip.peak:.1f} ms a step"))
+        note = ", each loop's body counted once" if has_loops else ""
+        shown.append(("operations, by the compiler", f"{compiled.flops / 1e12:.3f} T{note}"))
+    shown.append(("operations of matrix products", f"{products / 1e12:.3f} T"))
+    peak = f"{chip.peak / 1e12:.0f} TFLOP/s"
+    shown.append((f"these at the peak of {peak}", f"{1e3 * products / chip.peak:.1f} ms a step at least"))
     shown.append((f"compiled by libtpu {compiled.libtpu} in", f"{compiled.seconds:.0f} s"))
     return shown
 

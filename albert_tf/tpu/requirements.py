@@ -21,10 +21,10 @@ def installed_versions(names: Sequence[str], *, path: Sequence[str] | None = Non
       names: names as a package index has them, such as "tensorflow-tpu".
       path: folders to look in; None takes `sys.path`.
     """
-    folders = {} if path is None else {"path": list(path)}
+    folders = list(sys.path if path is None else path)
     found = {}
     for name in names:
-        distributions = importlib.metadata.distributions(name=name, **folders)
+        distributions = importlib.metadata.distributions(name=name, path=folders)
         if (first := next(iter(distributions), None)) is not None:
             found[name] = first.version
     return found

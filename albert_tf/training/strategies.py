@@ -113,7 +113,10 @@ def _tpu(name: str, zone: str, project: str) -> tf.distribute.Strategy:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        reason = [*str(getattr(error, "message", "") or error).strip().splitlines(), type(error).__name__][0]
+        told = (line.strip() for line in str(getattr(error, "message", "") or error).splitlines())
+        # TensorFlow's first lines say where in its graph the error was.
+        said = (line for line in told if line and not line.startswith(("Graph exec", "Detected at", "<stack")))
+        reason = next(said, type(error).__name__)
         raise ValueError(
             f"strategy=tpu found no TPU{f' {name!r}' if name else ''} ({reason}); "
             "on a TPU machine use the environment of `make env-tpu` and give --tpu=local, elsewhere use --strategy=auto"

@@ -2,15 +2,17 @@
 
 A program of its own, run by test_door.py: logical devices must be made before TensorFlow runs anything. Only the
 resolver, the connection, the initialisation and the strategy's class are replaced. The first run is stopped by SIGTERM
-after its first evaluation, as a machine that is taken away would be; the second goes on.
+once it has a checkpoint, as a machine that is taken away would be; the second goes on.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
+import sys
+import threading
+import time
 from typing import Any
 
 import tensorflow as tf
@@ -37,13 +39,11 @@ class TwoReplicas(tf.distribute.MirroredStrategy):
         super().__init__(["/cpu:0", "/cpu:1"], cross_device_ops=tf.distribute.ReductionToOneDevice())
 
 
-class StopAfterEvaluation(logging.Handler):
-    """Sends SIGTERM to this process when the first evaluation is told."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "held out" in record.getMessage():
-            logging.getLogger("absl").removeHandler(self)
-            os.kill(os.getpid(), signal.SIGTERM)
+def stop_at_checkpoint(folder: str) -> None:
+    """Sends SIGTERM to this process once a checkpoint is complete: TensorFlow writes the file `checkpoint` last."""
+    while not os.path.exists(os.path.join(folder, "checkpoints", "checkpoint")):
+        time.sleep(0.002)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def noting(name: str) -> Any:
@@ -76,8 +76,9 @@ def main() -> None:
         seen["encoded"].append([options["form"], options["training"], inputs["input_ids"].shape.as_list()])
         return encode(self, inputs, **options)
 
-    AlbertEncoder.encode = encode_noting
-    logging.getLogger("absl").addHandler(StopAfterEvaluation())
+    setattr(AlbertEncoder, "encode", encode_noting)  # noqa: B010
+    output_dir = next(argument for argument in sys.argv if argument.startswith("--output_dir=")).partition("=")[2]
+    threading.Thread(target=stop_at_checkpoint, args=(output_dir,), daemon=True).start()
     run_door()
     run_door()
     print(json.dumps(seen))
