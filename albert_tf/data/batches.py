@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import keras
 import tensorflow as tf
 
 from albert_tf import features
@@ -17,7 +18,9 @@ from albert_tf.data.shards import damage
 
 EXAMPLE = "example"  # number of an example in its data directory, int64 [B]
 EPOCH = "epoch"  # epoch it is seen in, int64 [B]
-EXAMPLE_WEIGHT = "example_weight"  # float32 [B]: 0 for rows that only fill up the last batch of an evaluation
+EXAMPLE_WEIGHT = (
+    "example_weight"  # [B], the default float type: 0 for rows that only fill up the last batch of an evaluation
+)
 
 # Masks of held-out data depend on nothing but the example.
 _EVALUATION_SEED, _EVALUATION_EPOCH = 0, 0
@@ -64,7 +67,7 @@ def evaluation_batches(data: DataDirectory, *, batch_size: int, max_examples: in
     """Each example once, in the order of the shards, with the same masks every time.
 
     The last batch is filled up with rows of weight 0. Elements are those of `training_batches` without `epoch`, with
-    `example_weight` float32 [B]; `masked_lm_weights` of filling rows are 0.
+    `example_weight` [B] in the default float type; `masked_lm_weights` of filling rows are 0.
 
     Args:
       data: the data directory.
@@ -83,7 +86,7 @@ def evaluation_batches(data: DataDirectory, *, batch_size: int, max_examples: in
         examples = index * batch_size + tf.range(batch_size, dtype=tf.int64)
         epochs = tf.fill([batch_size], tf.constant(_EVALUATION_EPOCH, tf.int64))
         batch = parse_batch(records, data, seed=_EVALUATION_SEED, epochs=epochs, examples=examples)
-        weights = tf.cast(examples < count, tf.float32)
+        weights = tf.cast(examples < count, keras.config.floatx())
         batch[features.MASKED_LM_WEIGHTS] *= weights[:, tf.newaxis]
         return {**batch, EXAMPLE: examples, EXAMPLE_WEIGHT: weights}
 
@@ -138,7 +141,8 @@ def _parse_static(records: tf.Tensor, data: DataDirectory, examples: tf.Tensor) 
     fits &= tf.reduce_all((positions >= 0) & (positions < data.max_seq_length), axis=1)
     with tf.control_dependencies([_check(fits, data.path, examples, "ids or positions do not fit dataset.json")]):
         batch = {
-            name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32) for name, value in parsed.items()
+            name: tf.cast(value, keras.config.floatx() if value.dtype == tf.float32 else tf.int32)
+            for name, value in parsed.items()
         }
     batch[features.SENTENCE_ORDER_LABEL] = batch.pop(features.NEXT_SENTENCE_LABELS)[:, 0]
     return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keras
 import tensorflow as tf
 
 
@@ -13,11 +14,12 @@ def accuracy_sums(
     Args:
       logits: float [..., V]. Among equal logits the lowest index counts as the prediction.
       labels: int32 [...], in [0, V).
-      weights: float32 [...] or None for 1 everywhere.
+      weights: float [...] or None for 1 everywhere.
 
     Returns:
-      Two float32 scalars.
+      Two scalars of the default float type.
     """
-    correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
-    weights = tf.ones_like(correct) if weights is None else tf.cast(weights, tf.float32)
+    dtype = keras.config.floatx()
+    correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), dtype)
+    weights = tf.ones_like(correct) if weights is None else tf.cast(weights, dtype)
     return tf.reduce_sum(weights * correct), tf.reduce_sum(weights)
