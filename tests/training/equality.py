@@ -114,7 +114,9 @@ def output_types(graph: Any) -> Iterator[tuple[str, tf.DType]]:
             yield from ((f"{node.op} {node.name}", tf.as_dtype(value)) for value in types)
 
 
-def low_precision(graph: Any) -> list[str]:
-    """Operations of a graph that give less than float64."""
+def precision(graph: Any) -> dict[str, Any]:
+    """How many outputs of a graph are float64, how many are of less than that, and the first few of those."""
     low = (tf.float32, tf.float16, tf.bfloat16)
-    return [f"{operation}: {found.name}" for operation, found in output_types(graph) if found.base_dtype in low]
+    found = [(operation, dtype.base_dtype) for operation, dtype in output_types(graph)]
+    lower = [f"{operation}: {dtype.name}" for operation, dtype in found if dtype in low]
+    return {"float64": sum(dtype == tf.float64 for _, dtype in found), "lower": len(lower), "first": lower[:9]}

@@ -39,8 +39,7 @@ def compare(one: Run, two: Run, weights_path: str) -> dict[str, Any]:
         "norms": alone[:, -1].tolist(),
         "same_examples": np.array_equal(examples, same_examples),
         "examples": examples.tolist(),
-        "low_precision": [equality.low_precision(run.graph()) for run in (one, two)],
-        "float64": sum(found == tf.float64 for _, found in equality.output_types(two.graph())),
+        "precision": [equality.precision(run.graph()) for run in (one, two)],
     }
 
 

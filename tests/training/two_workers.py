@@ -43,8 +43,8 @@ def main(directory: str, hosts: str, index: str) -> None:
         result[name] = {
             "weights": equality.distance(expected, run.weights()),
             "norms": reported[:, -1].tolist(),
-            "examples": examples.shape,
-            "low_precision": equality.low_precision(run.graph()),
+            "examples": examples.tolist(),
+            "precision": equality.precision(run.graph()),
         }
     agreement = Agreement(strategy, own)
     result["is_chief"] = agreement.is_chief
