@@ -84,7 +84,9 @@ def workers(settings: PretrainingSettings) -> Iterator[list[subprocess.Popen[str
     finally:
         for process in started:
             process.kill()
-            process.communicate()
+            process.wait()
+            if process.stderr:
+                process.stderr.close()
 
 
 def wait_for_step(settings: PretrainingSettings, target: int, processes: Sequence[subprocess.Popen[str]]) -> None:
