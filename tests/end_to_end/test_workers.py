@@ -64,8 +64,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PretrainingSettings:
 @contextlib.contextmanager
 def workers(settings: PretrainingSettings) -> Iterator[list[subprocess.Popen[str]]]:
     """Starts both, with a proxy in the environment that answers nobody."""
-    names = ("data_dir", "output_dir", "num_train_steps", "num_warmup_steps", "learning_rate", "train_batch_size")
-    names = (*names, "save_checkpoints_steps", "shards_in_flight", "seed", "log_example_ids")
+    names = ["data_dir", "output_dir", "num_train_steps", "num_warmup_steps", "learning_rate", "train_batch_size"]
+    names += ["save_checkpoints_steps", "shards_in_flight", "seed", "log_example_ids"]
     config = pathlib.Path(settings.data_dir).parent / "config.json"
     command = [sys.executable, "-m", "albert_tf.pretrain", "--strategy=multi_worker", f"--config={config}"]
     command += [

@@ -70,12 +70,14 @@ def dataset(data: DataDirectory, *, step: int, context: tf.distribute.InputConte
 class Run:
     """A model under a strategy, built in Keras' present float type."""
 
-    def __init__(self, strategy: tf.distribute.Strategy, data: DataDirectory, optimizer: type, folder: str) -> None:
+    def __init__(
+        self, strategy: tf.distribute.Strategy, data: DataDirectory, optimizer_class: Any, folder: str
+    ) -> None:
         self._strategy, self._data = strategy, data
         self._at: int | None = None  # step that the iterator has come to
         with strategy.scope():
             self.model = AlbertPretrainingModel(CONFIG, seed=5, dtype=keras.config.floatx())
-            optimizer = optimizer(schedules.WarmupPolynomialDecay(0.02, 23, 2))
+            optimizer = optimizer_class(schedules.WarmupPolynomialDecay(0.02, 23, 2))
             optimizer.build(list(self.model.named_weights().values()))
         self.trainer = Trainer(self.model, optimizer, strategy, seed=1, clip_norm=CLIP, form="packed")
         self.checkpoints = Checkpoints(folder, weights=self.model.named_weights(), optimizer=optimizer, keep=1)
