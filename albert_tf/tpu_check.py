@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
 
 from absl import flags, logging
 
@@ -120,12 +119,13 @@ def _lower(config: shape_flags.AlbertConfig, predictions: int) -> str:
 
     values = flags.FLAGS
     logging.info("lowering the step")
-    options: dict[str, Any] = {}
-    if values.remat:
-        options["rematerialize"] = True
-    if values.gradient_accumulation_steps > 1:
-        options["micro_batches"] = values.gradient_accumulation_steps
-    trainer = lowering.make_trainer(config, dtype=values.dtype, optimizer=values.optimizer, **options)
+    trainer = lowering.make_trainer(
+        config,
+        dtype=values.dtype,
+        optimizer=values.optimizer,
+        remat=values.remat,
+        gradient_accumulation_steps=values.gradient_accumulation_steps,
+    )
     batch = lowering.example_batch(
         batch_size=values.train_batch_size,
         max_seq_length=values.max_seq_length,

@@ -90,9 +90,7 @@ def _measured(layers: int, batch: int, sequence: int, mode: str) -> int:
     code = f"from benchmarks import remat_memory as r; print(r.step_peak({layers}, {batch}, {sequence}, {mode!r}))"
     # One arena for all threads: else the allocator keeps a share of its own for each, which is no part of the step.
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return int(done.stdout.split()[-1])
 
 

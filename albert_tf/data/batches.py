@@ -18,7 +18,8 @@ from albert_tf.data.shards import damage
 
 EXAMPLE = "example"  # number of an example in its data directory, int64 [B]
 EPOCH = "epoch"  # epoch it is seen in, int64 [B]
-EXAMPLE_WEIGHT = "example_weight"  # float32 [B]: 0 for rows that only fill up the last batch of an evaluation
+# Keras' default float type, [B]: 0 for rows that only fill up the last batch of an evaluation.
+EXAMPLE_WEIGHT = "example_weight"
 
 # Masks of held-out data depend on nothing but the example.
 _EVALUATION_SEED, _EVALUATION_EPOCH = 0, 0
@@ -38,8 +39,8 @@ def training_batches(
       num_replicas: replicas this pipeline feeds; each gets one element of the dataset in turn.
 
     Returns:
-      Dict of the model's inputs and labels for one replica, as `masking.make_batch` returns them, with weights in
-      Keras' floatx, and `example` and `epoch`, int64 [B / replicas].
+      Dict of the model's inputs and labels for one replica, as `masking.make_batch` returns them, and `example`
+      and `epoch`, int64 [B / replicas].
     """
     share = batch_size // num_pipelines
     records = training_records(order, step * batch_size).batch(batch_size, drop_remainder=True)
@@ -56,8 +57,6 @@ def training_batches(
     @as_it_is
     def to_features(records: tf.Tensor, epochs: tf.Tensor, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = parse_batch(records, order.data, seed=order.seed, epochs=epochs, examples=examples)
-        # The step computes in one dtype, whichever Keras was told: so no float32 gets into a float64 run.
-        batch[features.MASKED_LM_WEIGHTS] = tf.cast(batch[features.MASKED_LM_WEIGHTS], keras.config.floatx())
         return {**batch, EXAMPLE: examples, EPOCH: epochs}
 
     return records.map(to_features, num_parallel_calls=2, deterministic=True).prefetch(2)
@@ -67,7 +66,7 @@ def evaluation_batches(data: DataDirectory, *, batch_size: int, max_examples: in
     """Each example once, in the order of the shards, with the same masks every time.
 
     The last batch is filled up with rows of weight 0. Elements are those of `training_batches` without `epoch`, with
-    `example_weight` float32 [B]; `masked_lm_weights` of filling rows are 0.
+    `example_weight` [B] in the default float type; `masked_lm_weights` of filling rows are 0.
 
     Args:
       data: the data directory.
@@ -86,7 +85,7 @@ def evaluation_batches(data: DataDirectory, *, batch_size: int, max_examples: in
         examples = index * batch_size + tf.range(batch_size, dtype=tf.int64)
         epochs = tf.fill([batch_size], tf.constant(_EVALUATION_EPOCH, tf.int64))
         batch = parse_batch(records, data, seed=_EVALUATION_SEED, epochs=epochs, examples=examples)
-        weights = tf.cast(examples < count, tf.float32)
+        weights = tf.cast(examples < count, keras.config.floatx())
         batch[features.MASKED_LM_WEIGHTS] *= weights[:, tf.newaxis]
         return {**batch, EXAMPLE: examples, EXAMPLE_WEIGHT: weights}
 
@@ -141,7 +140,8 @@ def _parse_static(records: tf.Tensor, data: DataDirectory, examples: tf.Tensor) 
     fits &= tf.reduce_all((positions >= 0) & (positions < data.max_seq_length), axis=1)
     with tf.control_dependencies([_check(fits, data.path, examples, "ids or positions do not fit dataset.json")]):
         batch = {
-            name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32) for name, value in parsed.items()
+            name: tf.cast(value, keras.config.floatx() if value.dtype == tf.float32 else tf.int32)
+            for name, value in parsed.items()
         }
     batch[features.SENTENCE_ORDER_LABEL] = batch.pop(features.NEXT_SENTENCE_LABELS)[:, 0]
     return batch

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -105,7 +106,7 @@ def make_batch(
 
     Returns:
       `input_ids`, `input_mask`, `segment_ids` int32 [B, S]; `masked_lm_positions`, `masked_lm_ids` int32 [B, P];
-      `masked_lm_weights` float32 [B, P]; `sentence_order_label` int32 [B].
+      `masked_lm_weights` [B, P] in the default float type; `sentence_order_label` int32 [B].
     """
     keys = randomness.mix(seed, epochs, examples)  # uint32 [B]: all that the draws of an example have in common
     if settings.sentence_objective == "sop":
@@ -128,7 +129,7 @@ def make_batch(
         features.SEGMENT_IDS: assembled.segments,
         features.MASKED_LM_POSITIONS: positions,
         features.MASKED_LM_IDS: labels,
-        features.MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
+        features.MASKED_LM_WEIGHTS: tf.cast(used, keras.config.floatx()),
         features.SENTENCE_ORDER_LABEL: pair_labels,
     }
 

@@ -9,16 +9,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import EPOCH, EXAMPLE
-from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import schedules
+from albert_tf.modeling.encoder import Form
+from albert_tf.training.building import build_trainer
 from albert_tf.training.loop import Trainer
-from albert_tf.training.optimizers import AdamWeightDecay, Lamb
+from albert_tf.training.settings import PretrainingSettings
 
 # Any rate and number of steps will do: they are constants of the step and change none of its shapes.
 _RATE, _STEPS = 0.001, 1000
@@ -34,24 +33,19 @@ _HOST = re.compile(
 )
 
 
-def make_trainer(config: AlbertConfig, *, dtype: str = "float32", optimizer: str = "lamb", **options: Any) -> Trainer:
+def make_trainer(config: AlbertConfig, *, form: Form = "unrolled", **settings: Any) -> Trainer:
     """A trainer of a new model on one device, in the form that a TPU takes.
 
     Args:
       config: shape of the model.
-      dtype: as in `PretrainingSettings`.
-      optimizer: "lamb" or "adamw".
-      **options: of `Trainer`.
+      form: of the forward pass.
+      **settings: of `PretrainingSettings`: dtype, optimizer, remat and so on.
     """
-    policy = {"bfloat16": "mixed_bfloat16"}.get(dtype, dtype)
-    if dtype == "float64":
-        keras.config.set_floatx("float64")
-    model = AlbertPretrainingModel(config, seed=0, dtype=policy)
-    optimizer_class = {"lamb": Lamb, "adamw": AdamWeightDecay}[optimizer]
-    made = optimizer_class(schedules.WarmupPolynomialDecay(_RATE, _STEPS, 0))
-    made.build(list(model.named_weights().values()))
+    made = PretrainingSettings(
+        config=config, data_dir="", output_dir="", num_train_steps=_STEPS, learning_rate=_RATE, **settings
+    )
     # The default strategy: a replica context of one, without entering a scope, which the lowering would not see.
-    return Trainer(model, made, tf.distribute.get_strategy(), **{"form": "unrolled", **options})
+    return build_trainer(made, tf.distribute.get_strategy(), form=form)
 
 
 def example_batch(*, batch_size: int, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, tf.Tensor]:

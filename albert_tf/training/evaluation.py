@@ -135,7 +135,7 @@ class Evaluator:
             sums[name] = tf.stack([tf.reduce_sum(chosen * value) for value in each])
             sums[f"context_free_{name}"] = _difference_sums(context_free, loss, chosen)
             sums[f"permuted_{name}"] = _difference_sums(permuted, own, chosen * tf.roll(chosen, shift, axis=0))
-        order, weights = batch[features.SENTENCE_ORDER_LABEL], batch[EXAMPLE_WEIGHT]
+        order, weights = batch[features.SENTENCE_ORDER_LABEL], tf.cast(batch[EXAMPLE_WEIGHT], tf.float32)
         order_logits = outputs["sentence_order_logits"]
         order_loss = tf.cast(losses.cross_entropy(order_logits, order), tf.float32)
         order_right = tf.cast(tf.argmax(order_logits, -1, tf.int32) == order, tf.float32)

@@ -67,7 +67,7 @@ class Gradients:
         norm = self.global_norm()
         if not clip_norm:
             return list(self.dense), norm
-        limit = tf.cast(clip_norm, norm.dtype)
+        limit = tf.constant(clip_norm, norm.dtype)
         scale = limit / tf.maximum(norm, limit)
         return [gradient * scale for gradient in self.dense], norm
 

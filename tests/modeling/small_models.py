@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from albert_tf.config import AlbertConfig
@@ -47,7 +49,7 @@ def randomize(named_weights, seed: int = 11) -> dict[str, np.ndarray]:
     return {name: variable.numpy().astype(np.float64) for name, variable in named_weights.items()}
 
 
-SHARING_CASES = {
+SHARING_CASES: dict[str, dict[str, Any]] = {
     "all": {},
     "attention": {"parameter_sharing": "attention"},
     "ffn": {"parameter_sharing": "ffn"},

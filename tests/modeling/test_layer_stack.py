@@ -34,8 +34,7 @@ def _gradients(
 
 @pytest.mark.parametrize(("case", "form"), [("all", "packed"), ("two_groups", "unrolled"), ("ffn", "packed")])
 def test_rematerialised_gradient_equals_the_plain_one_bit_for_bit(case: str, form: str) -> None:
-    changes: dict[str, Any] = SHARING_CASES[case]
-    config = make_config(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **changes)
+    config = make_config(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **SHARING_CASES[case])
     model = AlbertPretrainingModel(config)
     randomize(model.named_weights())
     batch = {name: tf.constant(value) for name, value in make_batch().items()}

@@ -71,7 +71,7 @@ def test_a_step_that_does_not_fit(tmp_path: pathlib.Path) -> None:
     assert "Traceback" not in done.stderr
     (lowered,) = (line for line in done.stdout.splitlines() if line.startswith("lowered"))
     _, options = json.loads(lowered.partition(" ")[2])
-    assert options == {"dtype": "bfloat16", "optimizer": "adamw", "rematerialize": True, "micro_batches": 3}
+    assert options == {"dtype": "bfloat16", "optimizer": "adamw", "remat": True, "gradient_accumulation_steps": 3}
     assert '"max_predictions_per_seq": 5' in done.stdout
 
 

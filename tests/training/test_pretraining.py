@@ -162,6 +162,28 @@ def test_another_runs_folder(tmp_path: pathlib.Path, settings: PretrainingSettin
 
 
 @pytest.mark.usefixtures("data_dir")
+def test_another_batch_size_is_refused_at_a_resume(tmp_path: pathlib.Path, settings: PretrainingSettings) -> None:
+    (tmp_path / "run").mkdir()
+    fingerprint = settings.fingerprint("0" * 64)
+    (tmp_path / "run" / "settings.json").write_text(settings_module.to_json(fingerprint))
+    done = _door(tmp_path, "--intermediate_size=14", "--embedding_size=6", train_batch_size="6")
+    _assert_refused(done, 1, "settings.json: made by a run with other settings", "train_batch_size = 5 there, 6 asked")
+
+
+@pytest.mark.usefixtures("data_dir")
+def test_wrong_workers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    _assert_refused(_door(tmp_path, "--worker_index=0"), 2, "worker_index belongs to strategy=multi_worker")
+    _assert_refused(_door(tmp_path, strategy="multi_worker"), 2, "needs worker_hosts=host:port,host:port and")
+    hosts = "--worker_hosts=a:1,b:2"
+    done = _door(tmp_path, hosts, "--worker_index=2", strategy="multi_worker")
+    _assert_refused(done, 2, "worker_index must be in [0, 2), the number of worker_hosts, got 2")
+    monkeypatch.setenv("TF_CONFIG", "{")
+    _assert_refused(_door(tmp_path, strategy="multi_worker"), 2, "TF_CONFIG")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("data_dir")
 def test_a_run_that_is_at_work_keeps_others_out(tmp_path: pathlib.Path) -> None:
     with files.lock_directory(tmp_path / "run"):
         _assert_refused(_door(tmp_path), 1, f"{tmp_path}/run: another run works there; wait for it, or name another")

@@ -1,26 +1,121 @@
-"""Two replicas train as one device does, with gradient clipping active."""
+"""Two logical devices and two workers train as one device does, with gradient clipping active in every step."""
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
+from tests.training.free_ports import local_hosts
 
-@pytest.mark.slow
-def test_two_replicas_equal_one_device(tmp_path: pathlib.Path) -> None:
-    command = [sys.executable, "-m", "tests.training.two_devices", str(tmp_path / "data")]
-    root = pathlib.Path(__file__).resolve().parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=300)
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("devices")]
+
+# The order of summation differs, and nothing else: a few units in the last place, grown over 20 steps.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+COMBINATIONS = [f"{floatx} {optimizer}" for floatx in TOLERANCE for optimizer in ("Lamb", "AdamWeightDecay")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("devices")
+
+
+@pytest.fixture(scope="module")
+def devices(folder: pathlib.Path) -> dict[str, Any]:
+    """What the program of two logical devices and one has found."""
+    command = [sys.executable, "-m", "tests.training.two_devices", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["replicas"] == 2
-    for name, tolerance in (("float64 Lamb", 1e-9), ("float32 AdamWeightDecay", 1e-4)):
-        assert found[name]["weights"] < tolerance, name
-        assert found[name]["metrics"] < max(tolerance, 1e-5), name  # accuracies are summed in float32
-        assert min(found[name]["norms"]) > 0.3, name  # each step was clipped
-    assert found["evaluation"] < 1e-3
-    assert found["examples"] == [19, 19]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def workers(devices: dict[str, Any], folder: pathlib.Path) -> list[dict[str, Any]]:
+    """What each of two workers has found, with a proxy in the environment that answers nobody."""
+    hosts = ",".join(local_hosts(2))
+    environment = {**os.environ, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.training.two_workers", str(folder), hosts, str(index)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+        for index in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=500) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], ended[0][1][-2000:] + ended[1][1][-2000:]
+    return [json.loads(output.splitlines()[-1]) for output, _ in ended]
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_two_replicas_equal_one_device(devices: dict[str, Any], name: str) -> None:
+    assert devices["replicas"] == 2
+    tolerance = TOLERANCE[name.split(maxsplit=1)[0]]
+    assert 0 < devices[name]["weights"] < tolerance
+    assert devices[name]["metrics"] < tolerance
+    assert len(devices[name]["norms"]) == 20
+    assert min(devices[name]["norms"]) > 0.3  # each step was clipped
+    assert devices[name]["same_examples"]
+
+
+def test_a_float64_step_holds_nothing_of_lower_precision(devices: dict[str, Any]) -> None:
+    for name in COMBINATIONS:
+        for found in devices[name]["precision"]:
+            if name.startswith("float64"):
+                assert found["lower"] == 0, found["first"]
+                assert found["float64"] > 1000
+            else:  # the walk sees such outputs where there are some
+                assert found["lower"] > 1000
+
+
+def test_a_run_of_one_device_goes_on_on_two(devices: dict[str, Any]) -> None:
+    """Another number of devices at a resume: the same examples in the same order, and the same weights."""
+    resumed, name = devices["resumed"], COMBINATIONS[0]
+    assert resumed["step"] == 9
+    assert resumed["examples"] == devices[name]["examples"][9:]
+    assert resumed["weights"] < TOLERANCE["float64"]
+
+
+def test_replicas_draw_different_dropout_masks_and_steps_the_same_again(devices: dict[str, Any]) -> None:
+    assert devices["dropout"] == {"replicas_differ": True, "steps_differ": True, "repeats": True}
+
+
+def test_two_devices_evaluate_as_one_does(devices: dict[str, Any]) -> None:
+    assert devices["evaluation"] < 1e-3
+    assert devices["examples"] == [19, 19]
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_two_workers_equal_one_device(workers: list[dict[str, Any]], devices: dict[str, Any], name: str) -> None:
+    floatx = name.split(maxsplit=1)[0]
+    for worker in workers:
+        assert worker["replicas"] == 2
+        assert worker[name]["weights"] < TOLERANCE[floatx]
+        assert worker[name]["norms"] == pytest.approx(devices[name]["norms"], abs=TOLERANCE[floatx])
+        assert (worker[name]["precision"]["lower"] == 0) == (floatx == "float64")
+    both = [first + second for first, second in zip(*(worker[name]["examples"] for worker in workers), strict=True)]
+    assert both == devices[name]["examples"]
+
+
+def test_workers_agree_or_all_refuse(workers: list[dict[str, Any]]) -> None:
+    assert [worker["is_chief"] for worker in workers] == [True, False]
+    for worker in workers:
+        assert worker["steps"] == 6  # the least that one of them can afford
+        assert worker["alike"] == ""
+        assert "goes on from step 0, worker 0 from 40: output_dir must be a folder that all" in worker["other_step"]
+        assert "was started with other settings than worker 0: seed, data; start all" in worker["other_settings"]
+        assert worker["other_step"].startswith("worker 1 (127.0.0.1:")

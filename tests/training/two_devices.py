@@ -5,84 +5,118 @@ A program of its own, run by test_two_devices.py: logical devices must be made b
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import pathlib
+import os
 import sys
+import threading
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.data import batches
-from albert_tf.data.manifest import DataDirectory, read_data_directory
-from albert_tf.data.reading import Order
-from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import evaluation, optimizers, schedules, strategies
-from albert_tf.training.loop import Trainer
-from tests.data import toy
+from albert_tf.data.manifest import DataDirectory
+from albert_tf.training import evaluation, strategies
+from tests.training import equality
+from tests.training.equality import BATCH, COMBINATIONS, STEPS, Run
 
-CONFIG = AlbertConfig(
-    vocab_size=61,
-    embedding_size=6,
-    hidden_size=10,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=14,
-    max_position_embeddings=21,
-)
-STEPS, BATCH, CLIP = 5, 6, 0.3
+STOP = 9  # where a run on one device ends, to go on on two
 
 
-def train(strategy: tf.distribute.Strategy, data: DataDirectory, optimizer_class: type) -> tuple[Any, np.ndarray]:
-    """Model after some steps with clipping, and what the steps reported."""
-    with strategy.scope():
-        model = AlbertPretrainingModel(CONFIG, seed=5, dtype=keras.config.floatx())
-        optimizer = optimizer_class(schedules.WarmupPolynomialDecay(0.02, 11, 2))
-        optimizer.build(list(model.named_weights().values()))
-    trainer = Trainer(model, optimizer, strategy, seed=1, clip_norm=CLIP, form="packed")
-    order = Order(data=data, seed=2)
-    iterator = strategy.distribute_datasets_from_function(
-        lambda context: batches.training_batches(
-            order, step=0, batch_size=BATCH, num_replicas=context.num_replicas_in_sync
-        )
-    )
-    reported, _, _ = trainer.run(iter(iterator), STEPS)
-    return model, reported
+def compare(one: Run, two: Run, weights_path: str) -> dict[str, Any]:
+    """How far two devices are from one, whose weights are written to `weights_path`, and its checkpoint half-way."""
+    before, first = one.train(0, STOP)
+    one.checkpoints.save()
+    after, second = one.train(STOP, STEPS)
+    alone, examples = np.concatenate([before, after]), np.concatenate([first, second])
+    together, same_examples = two.train(0, STEPS)
+    expected = one.weights()
+    stored: dict[str, Any] = {name.replace("/", "|"): value for name, value in expected.items()}
+    np.savez(weights_path, **stored)
+    return {
+        "weights": equality.distance(expected, two.weights()),
+        "metrics": float(np.abs(alone - together).max()),
+        "norms": alone[:, -1].tolist(),
+        "same_examples": np.array_equal(examples, same_examples),
+        "examples": examples.tolist(),
+        "precision": [equality.precision(run.graph()) for run in (one, two)],
+    }
+
+
+def resume(one: Run, two: Run) -> dict[str, Any]:
+    """Two devices that go on from the checkpoint that one device, which is at its end, has left half-way."""
+    step = two.checkpoints.restore()
+    _, examples = two.train(step, STEPS)
+    return {
+        "step": step,
+        "weights": equality.distance(one.weights(), two.weights()),
+        "examples": examples.tolist(),
+    }
+
+
+def dropout(strategy: tf.distribute.Strategy, data: DataDirectory) -> dict[str, Any]:
+    """The model's outputs on two replicas that see the same batch, in the same step twice and in the next one."""
+    without, equality.CONFIG = equality.CONFIG, dataclasses.replace(equality.CONFIG, hidden_dropout_prob=0.5)
+    run = Run(strategy, data, COMBINATIONS[0][1], "")
+    equality.CONFIG = without
+    trainer, seen = run.trainer, threading.local()
+    forward = run.model.forward
+
+    def noting(*args: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
+        seen.outputs = forward(*args, **kwargs)
+        return seen.outputs
+
+    batch = next(iter(equality.dataset(data, step=0)))
+
+    @tf.function(autograph=False)
+    def step() -> Any:
+        def replica_step() -> tf.Tensor:
+            trainer.replica_step(batch)
+            return seen.outputs["masked_lm_logits"]
+
+        return strategy.experimental_local_results(strategy.run(replica_step))
+
+    weights = run.weights()
+
+    def outputs(number: int) -> list[np.ndarray]:
+        for name, weight in run.model.named_weights().items():
+            weight.assign(weights[name])
+        trainer.optimizer.iterations.assign(number)
+        return [value.numpy() for value in step()]
+
+    with mock.patch.object(run.model, "forward", noting):
+        first, following, again = outputs(3), outputs(4), outputs(3)
+    return {
+        "replicas_differ": not np.array_equal(first[0], first[1]),
+        "steps_differ": not np.array_equal(first[0], following[0]),
+        "repeats": all(np.array_equal(*pair) for pair in zip(first, again, strict=True)),
+    }
 
 
 def main(directory: str) -> None:
     mirrored = strategies.make_strategy("mirrored", num_devices=2)  # splits the CPU
     one = strategies.make_strategy("cpu")
-    rows = toy.random_rows(19, max_seq_length=20, vocab_size=61, seed=8)
-    data = read_data_directory(
-        toy.write_directory(pathlib.Path(directory), [rows[:7], rows[7:]], max_seq_length=20, max_predictions_per_seq=3)
-    )
+    data = equality.write_data(directory)
     result: dict[str, Any] = {"replicas": mirrored.num_replicas_in_sync}
-    pairs = (("float64", optimizers.Lamb), ("float32", optimizers.AdamWeightDecay))
-    for floatx, optimizer_class in pairs:
+    for floatx, optimizer in COMBINATIONS:
         keras.config.set_floatx(floatx)
-        (expected, alone), (found, together) = (train(s, data, optimizer_class) for s in (one, mirrored))
-        moved = [np.abs(v.numpy() - w.numpy()).max() for v, w in zip(*_weights(expected, found), strict=True)]
-        result[f"{floatx} {optimizer_class.__name__}"] = {
-            "weights": float(max(moved)),
-            "metrics": float(np.abs(alone - together).max()),
-            "norms": alone[:, -1].tolist(),
-        }
+        name = equality.name(floatx, optimizer)
+        alone, both = (Run(strategy, data, optimizer, os.path.join(directory, name)) for strategy in (one, mirrored))
+        result[name] = compare(alone, both, os.path.join(directory, f"{name}.npz"))
+        if "resumed" not in result:
+            result["resumed"] = resume(alone, both)
+    result["dropout"] = dropout(mirrored, data)
     counts = evaluation.count_labels(data)
     figures = [
-        evaluation.Evaluator(model, strategy, data, counts, batch_size=BATCH).run()
-        for model, strategy in ((expected, one), (found, mirrored))
+        evaluation.Evaluator(run.model, strategy, data, counts, batch_size=BATCH).run()
+        for run, strategy in ((alone, one), (both, mirrored))
     ]
     names = [name for name in figures[0] if "permuted" not in name]  # whose partners depend on the batch
     result["evaluation"] = max(abs(figures[0][name] - figures[1][name]) for name in names)
     result["examples"] = [f["examples"] for f in figures]
     print(json.dumps(result))
-
-
-def _weights(*models: Any) -> list[list[keras.Variable]]:
-    return [list(model.named_weights().values()) for model in models]
 
 
 if __name__ == "__main__":
