@@ -203,6 +203,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
         raise
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         logging.warning("%s", run.stop())
+        run.outlast_workers()
         raise
     except DivergedError as error:
         checkpoint = "the newest checkpoint is from before" if run.has_checkpoint else "there is no checkpoint yet"
@@ -210,10 +211,11 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
             f"{settings.output_dir}: {error}; {checkpoint}. Try a lower --learning_rate, a "
             "longer warm-up, or --dtype=float32"
         ) from error
-    if not run.is_chief:
+    if run.is_chief:
+        _report(model_path, figures)
+    else:
         logging.info("done; worker 0 has written %s", model_path)
-        return
-    _report(model_path, figures)
+    run.outlast_workers()
 
 
 def _warn_of_unseen_positions(shape: AlbertConfig, data: manifest.DataDirectory) -> None:

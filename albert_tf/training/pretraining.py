@@ -30,6 +30,7 @@ from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.training import evaluation, objectives, schedules, strategies
 from albert_tf.training.agreement import Agreement
 from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.cluster import outlast_workers
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, Trainer
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
@@ -129,6 +130,11 @@ class Pretraining:
     def is_chief(self) -> bool:
         """Whether this process writes into the run's folder: the only one, or the chief of several workers."""
         return self._agreement.is_chief
+
+    def outlast_workers(self) -> None:
+        """Lets the other workers end first, where this is the chief of several; call it last."""
+        if (cluster := self.settings.cluster()) is not None:
+            outlast_workers(cluster)
 
     def remove_output(self) -> None:
         """Removes the run's folder, unless it is another worker's."""
