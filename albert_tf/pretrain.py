@@ -191,15 +191,17 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
         raise
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         logging.warning("%s", run.stop())
+        run.outlast_workers()
         raise
     except DivergedError as error:
         other = "" if settings.dtype == "float32" else ", or --dtype=float32"
         advice = f"Try a lower --learning_rate, a longer warm-up{other}, in another --output_dir"
         raise door.UserError(f"{settings.output_dir}: {error}. {advice}") from error
-    if not run.is_chief:
+    if run.is_chief:
+        _report(model_path, figures)
+    else:
         logging.info("done; worker 0 has written %s", model_path)
-        return
-    _report(model_path, figures)
+    run.outlast_workers()
 
 
 def _warn_of_unseen_positions(shape: AlbertConfig, data: manifest.DataDirectory) -> None:

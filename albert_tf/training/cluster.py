@@ -22,8 +22,10 @@ from albert_tf.json_object import parse_object
 TF_CONFIG = "TF_CONFIG"
 _JOBS = ("chief", "worker")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\],]+):(\d{1,5})")
-# Seconds between two looks for a worker, for an answer to one, and until the first and the next word about it.
+# Seconds between two looks for a worker, for an answer to one, and until the first and the next word about it; and for
+# all others to end before the chief does.
 _LOOK_EVERY, _ANSWER_WITHIN, _FIRST_WORD, _NEXT_WORD = 0.2, 2.0, 10.0, 60.0
+_OUTLAST_WITHIN = 15.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,6 +189,19 @@ def wait_for_workers(cluster: Cluster) -> None:
                 logging.info("waiting for %s", names)
                 next_word = time.monotonic() + _NEXT_WORD
             time.sleep(_LOOK_EVERY)
+
+
+def outlast_workers(cluster: Cluster) -> None:
+    """On the chief, returns when the other workers have closed their ports, or after some seconds.
+
+    TensorFlow's service for all of them lives in the chief: a worker that ends after it asks for it in vain, for half
+    a minute.
+    """
+    until = time.monotonic() + _OUTLAST_WITHIN
+    while cluster.is_chief and time.monotonic() < until:
+        if not any(_answers(host) for _, _, host in cluster.tasks[1:]):
+            return
+        time.sleep(_LOOK_EVERY)
 
 
 def _own_port(cluster: Cluster) -> Any:

@@ -31,6 +31,7 @@ from albert_tf.modeling.encoder import Form
 from albert_tf.training import divergence, evaluation, footprint, metrics_log, objectives, report, strategies
 from albert_tf.training.agreement import Agreement
 from albert_tf.training.building import build_checkpoints, build_trainer
+from albert_tf.training.cluster import outlast_workers
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, DivergedError
 from albert_tf.training.run_folder import RunFolder
@@ -117,6 +118,11 @@ class Pretraining:
     def is_chief(self) -> bool:
         """Whether this process writes into the run's folder: the only one, or the chief of several workers."""
         return self._agreement.is_chief
+
+    def outlast_workers(self) -> None:
+        """Lets the other workers end first, where this is the chief of several; call it last."""
+        if (cluster := self.settings.cluster()) is not None:
+            outlast_workers(cluster)
 
     def remove_output(self) -> None:
         """Removes the run's folder, unless it is another worker's."""
@@ -238,20 +244,20 @@ class Pretraining:
             events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
             count = min(affordable, last - step, *(every - step % every for every in events))
             began = time.monotonic()
-            with self._agreement.held_back():
+            with self._agreement.held_back():  # what is written must be of the step that a stop would save
                 reported, epochs, examples = self._trainer.run(iterator, count)
+                seconds = (time.monotonic() - began) / count
                 self._folder.write_examples(step + 1, epochs, examples)
-            seconds = (time.monotonic() - began) / count
+                step += count
+                recent.extend(reported)
+                if step % settings.log_steps == 0 or step == last:
+                    means = metrics_log.means_of_steps(recent, self._data.sentence_objective)
+                    rate = self._trainer.learning_rate(step)
+                    self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
+                    recent = []
             affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
-            step += count
-            recent.extend(reported)
             shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))
             bar.advance(count, **objectives.name_figures(shown, self._data.sentence_objective))
-            if step % settings.log_steps == 0 or step == last:
-                rate = self._trainer.learning_rate(step)  # of the step just made
-                means = metrics_log.means_of_steps(recent, self._data.sentence_objective)
-                self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
-                recent = []
             if self._evaluator is not None and (step % eval_steps == 0 or step == last):
                 figures = self._evaluate(step)
             if step % settings.save_checkpoints_steps == 0 or step == last or time.monotonic() - saved > interval:

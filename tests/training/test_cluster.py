@@ -131,3 +131,16 @@ def test_workers_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -
             stack.enter_context(contextlib.closing(socket.create_server(("127.0.0.1", int(host.rpartition(":")[2])))))
         waiting.join(60)
     assert not waiting.is_alive()
+
+
+def test_the_chief_ends_last() -> None:
+    hosts = local_hosts(2)
+    chief, other = (cluster.of_hosts(hosts, number) for number in range(2))
+    with contextlib.closing(socket.create_server(("127.0.0.1", int(hosts[1].rpartition(":")[2])))):
+        cluster.outlast_workers(other)  # waits for nobody
+        waiting = threading.Thread(target=cluster.outlast_workers, args=(chief,))
+        waiting.start()
+        waiting.join(1)
+        assert waiting.is_alive()
+    waiting.join(60)
+    assert not waiting.is_alive()
