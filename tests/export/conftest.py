@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,7 +39,7 @@ def tiny_config(tokenizer: Tokenizer, **changes) -> AlbertConfig:
 
 def sharing_config(tokenizer: AlbertTokenizer, case: str) -> AlbertConfig:
     """Tiny size with the sharing mode `case` of the model's tests."""
-    changes = cast("dict[str, Any]", SHARING_CASES[case]).copy()
+    changes = SHARING_CASES[case].copy()
     if "embedding_size" in changes:  # there it is as wide as the layers
         changes["embedding_size"] = 48
     return tiny_config(tokenizer, num_hidden_layers=3, **changes)

@@ -31,9 +31,13 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tf.Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_step_is_static_and_stays_on_the_device(batch: dict[str, tf.Tensor], dtype: str) -> None:
-    trainer = lowering.make_trainer(CONFIG, dtype=dtype, optimizer="lamb", clip_norm=CLIP)
+@pytest.mark.parametrize(("dtype", "pieces"), [("float32", 1), ("bfloat16", 1), ("bfloat16", 2)])
+def test_the_step_is_static_and_stays_on_the_device(batch: dict[str, tf.Tensor], dtype: str, pieces: int) -> None:
+    # In pieces: all that makes loops of a step, too.
+    more: dict[str, Any] = {}
+    if pieces > 1:
+        more = {"gradient_accumulation_steps": pieces, "remat": True, "moving_average_decay": 0.9}
+    trainer = lowering.make_trainer(CONFIG, dtype=dtype, optimizer="lamb", clip_norm=CLIP, **more)
     text = lowering.lower(trainer, batch)
     assert lowering.obstacles(text) == []
     for word in ("tensor<?", "set_dimension_size", "infeed", "outfeed", "stablehlo.send", "stablehlo.recv"):
@@ -41,9 +45,10 @@ def test_the_step_is_static_and_stays_on_the_device(batch: dict[str, tf.Tensor],
     assert "custom_call" not in text
     # It is the whole step: the batch goes in, dropout is drawn, products are in the dtype, weights are written.
     assert f"tensor<{BATCH}x{LENGTH}xi32>" in text
-    assert f"tensor<{BATCH}x{LENGTH}x{CONFIG.hidden_size}xui32>" in text  # only dropout draws such words
+    rows = BATCH // pieces
+    assert f"tensor<{rows}x{LENGTH}x{CONFIG.hidden_size}xui32>" in text  # only dropout draws such words
     width = {"float32": "f32", "bfloat16": "bf16"}[dtype]
-    assert f"tensor<{BATCH}x{LENGTH}x{CONFIG.hidden_size}x{width}>" in text
+    assert f"tensor<{rows}x{LENGTH}x{CONFIG.hidden_size}x{width}>" in text
     assert "input_output_alias" in text
 
 

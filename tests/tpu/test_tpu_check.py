@@ -55,7 +55,7 @@ def test_a_step_that_fits(tmp_path: pathlib.Path) -> None:
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("lowered", "batch")))
     shape, options = json.loads(lines["lowered"])
     assert (shape["vocab_size"], shape["hidden_size"]) == (61, 10)
-    assert options == {"dtype": "bfloat16", "optimizer": "lamb"}
+    assert options == {"dtype": "bfloat16", "optimizer": "lamb", "remat": False, "gradient_accumulation_steps": 1}
     # 15 % of 40 positions, as the pipeline has it.
     assert json.loads(lines["batch"]) == {"batch_size": 7, "max_seq_length": 40, "max_predictions_per_seq": 6}
     written = json.loads((tmp_path / "step.json").read_text(encoding="utf-8"))
