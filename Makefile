@@ -8,7 +8,6 @@ export PYTHON
 RUN = .venv/bin/python
 # Modules that share costly fixtures name a group, and stay on one worker.
 PYTEST = -m pytest -n 2 --dist=loadgroup --durations=15
-CHECKED = albert_tf pipelines export demo setup benchmarks tests
 
 .PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 tpu-check lint format clean
 
