@@ -30,7 +30,7 @@ from albert_tf.data import manifest
 from albert_tf.files import lock_directory
 from albert_tf.model_directory import read_training
 from albert_tf.tpu import requirements
-from albert_tf.training import footprint, report
+from albert_tf.training import footprint, interrupts, report
 from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
 
@@ -144,6 +144,8 @@ def claim_output(settings: settings_module.PretrainingSettings, data: manifest.D
 def main() -> None:
     values = flags.FLAGS
     if values.strategy == "tpu":
+        if not values.tpu and "TPU_NAME" not in os.environ:
+            raise door.UsageError("strategy=tpu needs --tpu: local for a TPU of this machine, or its name")
         requirements.check_installed(is_local=values.tpu == "local")  # before anything imports TensorFlow
     data = manifest.read_data_directory(values.data_dir)
     settings = make_settings(values, shape_flags.make_config(values, vocab_size=data.vocab_size))
@@ -153,7 +155,7 @@ def main() -> None:
     if cluster is not None and values.verbosity < 1:
         startup.silence_tensorflow()
     # The workers of one run share its folder.
-    with lock_directory(settings.output_dir) if is_chief else contextlib.nullcontext():
+    with lock_directory(settings.output_dir) if is_chief else contextlib.nullcontext(), interrupts.acting_once():
         _run(settings, data)
 
 
@@ -190,7 +192,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
             run.remove_output()  # bad input, found while reading: nothing is left of it
         raise
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-        logging.warning("%s", run.stop())
+        logging.info("%s", run.stop())
         run.outlast_workers()
         raise
     except DivergedError as error:

@@ -68,10 +68,21 @@ def main() -> int:
             f"got {values.max_seq_length}"
         )
     with door.checking_flags():
-        predictions = values.max_predictions_per_seq or features.max_predictions(values.max_seq_length)
+        predictions = features.max_predictions(values.max_seq_length)
+        if (given := values.max_predictions_per_seq) is not None:
+            if given > values.max_seq_length:
+                raise ValueError(
+                    f"max_predictions_per_seq must be at most max_seq_length, {values.max_seq_length}, got {given}"
+                )
+            predictions = given
     python = values.compiler_python or compiling.COMPILER_PYTHON
     if not os.path.exists(python):
         raise door.UserError(f"{python}: no such file; `make tpu-check` builds the compiler's environment")
+    compiling.check_python(python)
+    if values.json is not None:  # before minutes of compiling
+        folder = os.path.dirname(values.json) or "."
+        if not door.is_remote(folder) and not os.access(folder, os.W_OK):
+            raise door.UserError(f"{values.json}: cannot be written, since {folder} is no folder that you may write to")
     text = _lower(config, predictions)
     chip = chips.CHIPS[values.chip]
     logging.info("compiling %.1f MB of StableHLO for %s; this takes minutes", len(text) / 1e6, chip.name)

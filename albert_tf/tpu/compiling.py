@@ -60,6 +60,24 @@ class Compiled:
     flops: float | None = None
 
 
+def check_python(python: str | os.PathLike[str]) -> None:
+    """Refuses what is no Python with the compiler.
+
+    Raises:
+      ValueError: saying how to get one.
+    """
+    code = "import importlib.metadata as m; print(m.version('jax'), m.version('libtpu'))"
+    try:
+        done = subprocess.run([os.fspath(python), "-I", "-c", code], capture_output=True, text=True, check=False)
+        found = done.returncode == 0 and len(done.stdout.split()) == 2
+    except OSError:
+        found = False
+    if not found:
+        raise ValueError(
+            f"{os.fspath(python)}: is no Python with jax and libtpu; `make tpu-check` builds an environment with them"
+        )
+
+
 def compile_for(chip: Chip, text: str, *, python: str | os.PathLike[str], tell: Callable[[float], None]) -> Compiled:
     """Compiles StableHLO for one chip.
 

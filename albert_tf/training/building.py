@@ -60,6 +60,13 @@ def build_trainer(
     )
 
 
+def choose_form(settings: PretrainingSettings, strategy: tf.distribute.Strategy) -> Form:
+    """Whether the model leaves the padding out, which makes shapes that no TPU takes."""
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    skips = settings.skip_padding == "yes" or (settings.skip_padding == "auto" and not is_tpu)
+    return "packed" if skips else "unrolled"
+
+
 def build_checkpoints(settings: PretrainingSettings, trainer: Trainer) -> Checkpoints:
     """The checkpoints of a run: all that its next step depends on."""
     more: dict[str, Any] = {}

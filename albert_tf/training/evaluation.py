@@ -23,7 +23,7 @@ from albert_tf.data.batches import EXAMPLE_WEIGHT, evaluation_batches
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import losses
+from albert_tf.training import interrupts, losses
 
 # Examples whose labels are counted for the context-free bound.
 LABEL_SAMPLE = 50_000
@@ -91,8 +91,9 @@ class Evaluator:
         """The figures over all held-out examples, losses in nats; `_at_mask` where the input is [MASK]."""
         totals: dict[str, np.ndarray] = {}
         for batch in self._distributed():
-            for name, values in self._step(batch).items():
-                totals[name] = totals.get(name, 0.0) + values.numpy().astype(np.float64)
+            with interrupts.held_back():  # TensorFlow does not bear an exception while it builds a graph
+                for name, values in self._step(batch).items():
+                    totals[name] = totals.get(name, 0.0) + values.numpy().astype(np.float64)
         if int(totals["order"][0]) != self._examples:
             raise ValueError(f"{self._data.path}: {int(totals['order'][0])} examples read, {self._examples} expected")
         return summarize(totals)

@@ -27,13 +27,14 @@ def rows(config: AlbertConfig, *, bytes_per_weight: int, num_replicas: int, has_
     def size(title: str, copies: int) -> tuple[str, ...]:
         return title, *(_megabytes(count * copies * bytes_per_weight) for count in counts), times
 
-    reduced = f"all-reduced per step by each of {num_replicas} devices"
+    reduced = f"summed over {num_replicas} devices in each step"
     if num_replicas == 1:
-        reduced = "all-reduced per step by each device, of several"
+        reduced = "to be summed over devices in each step, were there several"
     return [
         ("parameters", *(f"{count:,}" for count in counts), times),
         size("weights", 1),
-        size("optimizer: two moments" + (", moving average" if has_average else ""), _MOMENTS + has_average),
+        size("optimizer: two moments of each weight", _MOMENTS),
+        *([size("moving average of the weights", 1)] if has_average else []),
         size(reduced, 1),
     ]
 

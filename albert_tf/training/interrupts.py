@@ -1,23 +1,67 @@
 """Interrupts: Ctrl-C and SIGTERM wait until a step and what is written of it are done.
 
-A checkpoint can then be made of the state that the logs describe.
+A checkpoint can then be made of the state that the logs describe. A second signal soon after the first is the same wish
+once more (supervisors send SIGTERM to a process and to its group) and must not break the saving off; one that comes
+later does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 CTRL_C = signal.SIGINT
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Seconds after the first signal in which another one changes nothing.
+PATIENCE = 10.0
+
+
+class _Stop:
+    """The first Ctrl-C or SIGTERM of this process: when it came, and what is done about the following ones."""
+
+    def __init__(self) -> None:
+        self._first = float("-inf")
+
+    def is_new(self) -> bool:
+        """Whether a signal that comes now is a wish of its own; notes it if so."""
+        now = time.monotonic()
+        if now - self._first < PATIENCE:
+            return False
+        self._first = now
+        return True
+
+
+@contextlib.contextmanager
+def acting_once() -> Iterator[None]:
+    """In the block a signal acts as before, and others that follow within `PATIENCE` seconds do not act at all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = _handlers()
+    stop = _Stop()
+
+    def act(number: int, frame: Any) -> None:
+        handler = before[number]
+        if stop.is_new() and callable(handler):
+            handler(number, frame)
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as in a shell's background jobs
+            signal.signal(number, act)
+    try:
+        yield
+    finally:
+        _restore(before)
 
 
 @contextlib.contextmanager
 def held_back() -> Iterator[list[int]]:
-    """Holds the first Ctrl-C or SIGTERM back until the block ends; a second one acts at once.
+    """Holds the first Ctrl-C or SIGTERM back until the block ends; one `PATIENCE` seconds later acts at once.
 
     Yields:
       The list that the first one's number is put into. What is still in it at the end of the block acts then.
@@ -26,14 +70,23 @@ def held_back() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received  # signals reach the main thread only
         return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = _handlers()
+    stop = _Stop()
 
     def note(number: int, _: Any) -> None:
-        received.append(number)
-        _restore(before)  # for a second one
+        if not stop.is_new():
+            return
+        if received:
+            _restore(before)
+            signal.raise_signal(number)
+        else:
+            received.append(number)
+            with contextlib.suppress(OSError):  # a log handler could be in the middle of a line
+                os.write(2, b"stopping as soon as this step is done\n")
 
-    for number in before:
-        signal.signal(number, note)
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield received
     finally:
@@ -45,7 +98,11 @@ def held_back() -> Iterator[list[int]]:
 def set_again() -> None:
     """Sets the handlers of this process again, after a library has set its own behind Python's back."""
     if threading.current_thread() is threading.main_thread():
-        _restore({number: signal.getsignal(number) for number in _SIGNALS})
+        _restore(_handlers())
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in _SIGNALS}
 
 
 def _restore(handlers: Mapping[int, Any]) -> None:

@@ -70,6 +70,10 @@ class MetricsLog:
             for kind in ("train", "eval")
         }
 
+    def has_line(self, step: int, kind: str) -> bool:
+        """Whether there is a line of that step and kind from before."""
+        return any((line["step"], line.get("kind")) == (step, kind) for line in map(json.loads, self._lines.kept))
+
     def smallest(self, kind: str, name: str) -> float:
         """Smallest figure of a name in the lines that were there from before; infinity where there is none."""
         found = (json.loads(line) for line in self._lines.kept)

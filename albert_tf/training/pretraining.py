@@ -27,10 +27,9 @@ from absl import logging
 
 from albert_tf.data import batches
 from albert_tf.data.reading import Order
-from albert_tf.modeling.encoder import Form
 from albert_tf.training import divergence, evaluation, footprint, metrics_log, objectives, report, strategies
 from albert_tf.training.agreement import Agreement
-from albert_tf.training.building import build_checkpoints, build_trainer
+from albert_tf.training.building import build_checkpoints, build_trainer, choose_form
 from albert_tf.training.cluster import outlast_workers
 from albert_tf.training.inputs import Inputs, read_inputs
 from albert_tf.training.loop import METRICS, DivergedError
@@ -78,11 +77,12 @@ class Pretraining:
         replicas = self._strategy.num_replicas_in_sync
         pieces = settings.gradient_accumulation_steps
         if settings.train_batch_size % (replicas * pieces):
-            times = f" times {pieces} gradient_accumulation_steps" if pieces > 1 else ""
             raise ValueError(
-                f"train_batch_size must be a multiple of the {replicas} devices{times}, got {settings.train_batch_size}"
+                f"train_batch_size must be a multiple of {replicas * pieces} (devices: {replicas}, "
+                f"gradient_accumulation_steps: {pieces}), got {settings.train_batch_size}"
             )
         with self._agreement.naming_losses(lambda: None):
+            self._form = choose_form(settings, self._strategy)
             self._trainer = build_trainer(
                 settings, self._strategy, form=self._form, sentence_objective=self._data.sentence_objective
             )
@@ -129,12 +129,6 @@ class Pretraining:
         if self.is_chief:
             tf.io.gfile.rmtree(self.settings.output_dir)
 
-    @property
-    def _form(self) -> Form:
-        is_tpu = isinstance(self._strategy, tf.distribute.TPUStrategy)
-        skips = self.settings.skip_padding == "yes" or (self.settings.skip_padding == "auto" and not is_tpu)
-        return "packed" if skips else "unrolled"
-
     def run(self) -> dict[str, float]:
         """Trains from the newest checkpoint to the end and returns the last evaluation's figures (none without data).
 
@@ -143,7 +137,10 @@ class Pretraining:
           ValueError: for damaged data, naming file and record.
         """
         try:
-            with self._agreement.naming_losses(self._newest_step), self._agreement.noting_interrupts():
+            with (
+                self._agreement.naming_losses(lambda: self._checkpoints.newest_step),
+                self._agreement.noting_interrupts(),
+            ):
                 return self._run()
         except DivergedError as error:
             account = self._account_of(error)
@@ -161,16 +158,19 @@ class Pretraining:
         self._folder.open_log(after=begun)
         self._best = self._folder.smallest("eval", _BEST_BY)
         left = settings.num_train_steps - begun
-        logging.info("%d of %d steps to do", left, settings.num_train_steps)
+        first = "; the first takes longer, since it builds the graph" if left else ""
+        logging.info("%d of %d steps to do%s", left, settings.num_train_steps, first)
         figures: dict[str, float] = {}
         if left:
+            if begun and begun % (settings.eval_steps or settings.num_train_steps) == 0:
+                self._evaluate_once(begun)  # a stop may have come before it
             iterator = self._batches(begun)
             with self._progress(
                 total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
             ) as bar:
                 figures = self._train(iterator, begun, bar)
-        elif self._evaluator is not None:
-            figures = self._evaluate(settings.num_train_steps)
+        else:
+            figures = self._evaluate_once(begun)
         with self._averaged():
             self._folder.save_model("model", self._model, step=settings.num_train_steps, figures=figures)
         self._agreement.wait()
@@ -197,9 +197,6 @@ class Pretraining:
         held_out = self._held_out.digest if self._held_out else ""
         data = {"training data": self._data.digest, "held-out data": held_out}
         return {**self.settings.same_on_all_workers(), **data, "TensorFlow": tf.__version__}
-
-    def _newest_step(self) -> int | None:
-        return self._checkpoints.newest_step
 
     def _save(self) -> None:
         if self._agreement.is_chief:
@@ -233,7 +230,7 @@ class Pretraining:
         interval = 60.0 * (settings.save_checkpoints_minutes or math.inf)
         recent: list[np.ndarray] = []
         figures: dict[str, float] = {}
-        saved = time.monotonic()
+        saved = math.inf  # minutes count from the first step's end
         affordable = 1  # the first call builds the graph, too
         while step < last:
             affordable = self._agreement.next_steps(affordable)
@@ -256,22 +253,32 @@ class Pretraining:
                     self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
                     recent = []
             affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
+            saved = min(saved, time.monotonic())
             shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))
             bar.advance(count, **objectives.name_figures(shown, self._data.sentence_objective))
-            if self._evaluator is not None and (step % eval_steps == 0 or step == last):
-                figures = self._evaluate(step)
             if step % settings.save_checkpoints_steps == 0 or step == last or time.monotonic() - saved > interval:
                 self._save()
                 saved = time.monotonic()
+            if self._evaluator is not None and (step % eval_steps == 0 or step == last):
+                figures = self._evaluate(step)
         return figures
 
-    def _evaluate(self, step: int) -> dict[str, float]:
+    def _evaluate_once(self, step: int) -> dict[str, float]:
+        """Evaluates after a restart; without a second line in the log, or another best model, where it was done."""
+        if self._evaluator is None:
+            return {}
+        was_done = self._agreement.gather(np.array([self._folder.has_line(step, "eval")]))[0]  # the chief knows
+        return self._evaluate(step, is_noted=not was_done.any())
+
+    def _evaluate(self, step: int, *, is_noted: bool = True) -> dict[str, float]:
         with self._averaged():
             figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
-            if self.settings.eval_steps and figures[_BEST_BY] < self._best:
+            if is_noted and self.settings.eval_steps and figures[_BEST_BY] < self._best:
                 self._best = figures[_BEST_BY]
-                self._folder.save_model("best", self._model, step=step, figures=figures)
-        self._folder.write(step, "eval", figures)
+                path = self._folder.save_model("best", self._model, step=step, figures=figures)
+                logging.info("step %d has the smallest held-out loss so far: %s", step, path)
+        if is_noted:
+            self._folder.write(step, "eval", figures)
         logging.info("step %d, held out: %s", step, report.line(figures))
         return figures
 

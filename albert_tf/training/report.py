@@ -28,7 +28,7 @@ def rows(figures: Mapping[str, float]) -> list[tuple[str, str, str]]:
         row("  context-free bound: frequencies of the training labels", "context_free_loss", "{:.3f}"),
         difference("  below that bound, +- standard error", "gain_over_context_free"),
         row("  the model itself with contexts permuted", "permuted_loss", "{:.3f}"),
-        difference("  below that, +- standard error", "gain_over_permuted"),
+        difference("  below that where both rows have a prediction, +- error", "gain_over_permuted"),
         row("masked-LM accuracy", "masked_lm_accuracy", "{:.1%}"),
         row("  always the commonest training label", "context_free_accuracy", "{:.1%}"),
     ]

@@ -85,6 +85,10 @@ class RunFolder:
         """Smallest figure of that name before the checkpoint; infinity where there is none."""
         return math.inf if self._log is None else self._log.smallest(kind, name)
 
+    def has_line(self, step: int, kind: str) -> bool:
+        """Whether the log held figures of that step when it was opened; False where this process does not write."""
+        return self._log is not None and self._log.has_line(step, kind)
+
     def write_text(self, name: str, text: str) -> str:
         """Writes a file whole, and returns its path."""
         path = os.path.join(self._settings.output_dir, name)
@@ -92,21 +96,29 @@ class RunFolder:
             write_whole(path, text)
         return path
 
-    def save_model(self, name: str, model: AlbertPretrainingModel, *, step: int, figures: Mapping[str, float]) -> None:
-        """Writes the present weights, of step `step`, as the model directory `name`."""
+    def save_model(self, name: str, model: AlbertPretrainingModel, *, step: int, figures: Mapping[str, float]) -> str:
+        """Writes the present weights, of step `step`, as the model directory `name`, and returns its path.
+
+        Raises:
+          OSError: if it cannot be written.
+        """
+        path = os.path.join(self._settings.output_dir, name)
         if not self._agreement.is_chief:
-            return
-        save_model_directory(
-            os.path.join(self._settings.output_dir, name),
-            model,
-            self._tokenizer,
-            training={
-                "step": step,
-                "max_seq_length": self._data.max_seq_length,
-                "sentence_objective": self._data.sentence_objective,
-                "settings": self._settings.fingerprint(self._data.digest),
-                "eval_data_dir": self._settings.eval_data_dir,
-                "evaluation": dict(figures),
-            },
-            replace=True,
-        )
+            return path
+        training = {
+            "step": step,
+            "max_seq_length": self._data.max_seq_length,
+            "sentence_objective": self._data.sentence_objective,
+            "settings": self._settings.fingerprint(self._data.digest),
+            "eval_data_dir": self._settings.eval_data_dir,
+            "evaluation": dict(figures),
+        }
+        try:
+            save_model_directory(path, model, self._tokenizer, training=training, replace=True)
+        except (OSError, tf.errors.OpError) as error:
+            reason = getattr(error, "strerror", None) or getattr(error, "message", None) or error
+            raise OSError(
+                f"{path}: cannot be written ({reason}). Make room and give the same command again: it goes on from the "
+                "newest checkpoint"
+            ) from error
+        return path

@@ -133,6 +133,18 @@ class PretrainingSettings:
         for name in ("learning_rate", "weight_decay", "clip_norm"):
             if not 0.0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)}")
+        if self.num_train_steps >= 2**31:
+            raise ValueError(f"num_train_steps must be below 2**31, got {self.num_train_steps}")
+        if self.num_devices is not None and self.strategy not in ("auto", "mirrored"):
+            raise ValueError(f"num_devices belongs to strategy=mirrored, got strategy={self.strategy}")
+        for name in ("tpu", "tpu_zone", "gcp_project"):
+            if getattr(self, name) and self.strategy != "tpu":
+                raise ValueError(f"{name} belongs to strategy=tpu, got strategy={self.strategy}")
+        if found := sorted(set(self.output_dir) & set("*?[]\\")):
+            raise ValueError(
+                "output_dir must have none of *?[]\\ in its name, which TensorFlow takes for a pattern, got "
+                f"{found[0]} in {self.output_dir!r}"
+            )
         if not 0.0 <= self.moving_average_decay < 1.0:
             raise ValueError(f"moving_average_decay must be in [0, 1), got {self.moving_average_decay}")
         minutes = self.save_checkpoints_minutes

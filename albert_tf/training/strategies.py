@@ -63,6 +63,7 @@ def _mirrored(gpus: list, num_devices: int | None) -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
     if num_devices is None:
         raise ValueError("strategy=mirrored found no GPU; name num_devices for that many logical CPUs, or use auto")
+    tf.get_logger().setLevel("WARNING")  # it would tell of each reduction
     _split_cpu(num_devices)
     devices = [f"/cpu:{i}" for i in range(num_devices)]
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())

@@ -29,10 +29,11 @@ def test_footprint_of_base() -> None:
     assert rows[0] == ("parameters", "11,813,810", "89,780,402", "7.6")
     assert [row[0] for row in rows[1:]] == [
         "weights",
-        "optimizer: two moments, moving average",
-        "all-reduced per step by each of 3 devices",
+        "optimizer: two moments of each weight",
+        "moving average of the weights",
+        "summed over 3 devices in each step",
     ]
-    assert [row[1] for row in rows[1:]] == ["47.3 MB", "141.8 MB", "47.3 MB"]
+    assert [row[1] for row in rows[1:]] == ["47.3 MB", "94.5 MB", "47.3 MB", "47.3 MB"]
     assert 89_780_402 - 11_813_810 == 11 * 7_087_872  # eleven more blocks
 
 
@@ -43,5 +44,5 @@ def test_optimizer_bytes_are_those_of_its_slots() -> None:
     optimizer.build(list(model.named_weights().values()))
     size = sum(slot.numpy().nbytes for slot in (*optimizer.m, *optimizer.v))
     rows = footprint.rows(config, bytes_per_weight=4, num_replicas=1, has_average=False)
-    assert rows[2][:2] == ("optimizer: two moments", f"{size:,} bytes")
-    assert rows[3][0] == "all-reduced per step by each device, of several"
+    assert rows[2][:2] == ("optimizer: two moments of each weight", f"{size:,} bytes")
+    assert rows[3][0] == "to be summed over devices in each step, were there several"

@@ -38,7 +38,7 @@ def test_rows_hold_both_sets_of_positions() -> None:
     assert shown["predictions"] == ["1,876", "2,345"]
     assert shown["masked-LM loss"] == ["5.250", "4.500"]
     assert shown["below that bound, +- standard error"] == ["0.500 +- 0.016", "1.125 +- 0.031"]
-    assert shown["below that, +- standard error"] == ["0.625 +- 0.020", "1.500 +- 0.040"]
+    assert shown["below that where both rows have a prediction, +- error"] == ["0.625 +- 0.020", "1.500 +- 0.040"]
     assert shown["masked-LM accuracy"] == ["12.5%", "25.0%"]
     assert len(shown) == 8
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import pathlib
 import resource
+import shutil
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -172,6 +173,35 @@ def test_checkpoints_by_minutes_the_average_and_the_best_model(
     for name, value in averages.items():
         assert any(np.array_equal(value, other) for other in model.values() if other.shape == value.shape), name
         assert not np.array_equal(value, weights[name]) or "key" in name, name
+
+
+def test_an_evaluation_that_a_stop_has_cut_off_is_made_up_for(
+    settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = dataclasses.replace(settings, eval_data_dir=settings.data_dir, eval_steps=2, max_eval_examples=9)
+    run = Pretraining(changed, progress.progress)
+    evaluate = run._evaluate
+
+    def interrupt(step: int, **given: Any) -> dict[str, float]:
+        if step == 4:
+            raise KeyboardInterrupt
+        return evaluate(step, **given)
+
+    monkeypatch.setattr(run, "_evaluate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert run.stop().startswith("stopped at step 4 of 6; the same command goes on from the checkpoint of step 4")
+    Pretraining(changed, progress.progress).run()
+    metrics = pathlib.Path(settings.output_dir, "metrics.jsonl")
+
+    def evaluated() -> list[int]:
+        return [line["step"] for line in map(json.loads, metrics.read_text().splitlines()) if line["kind"] == "eval"]
+
+    assert evaluated() == [2, 4, 6]
+    shutil.rmtree(pathlib.Path(settings.output_dir, "model"))
+    Pretraining(changed, progress.progress).run()  # as after a kill between the last evaluation and the model
+    assert evaluated() == [2, 4, 6]
+    assert pathlib.Path(settings.output_dir, "model", "model.safetensors").exists()
 
 
 def test_a_resume_reads_no_more_than_the_shards_in_flight(tmp_path: pathlib.Path, data_dir: pathlib.Path) -> None:

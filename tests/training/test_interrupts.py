@@ -1,0 +1,70 @@
+"""Signals: held back until a block ends, and acting once where they come twice."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from albert_tf.training import interrupts
+
+
+class _StopError(Exception):
+    """What the handler of these tests raises."""
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise _StopError(number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_held_back_until_the_block_ends() -> None:
+    reached = False
+    with pytest.raises(_StopError), interrupts.held_back() as received:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # the same wish once more
+        assert received == [signal.SIGTERM]
+        reached = True
+    assert reached
+
+
+def test_one_that_comes_later_acts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(_StopError), interrupts.held_back():
+        signal.raise_signal(signal.SIGTERM)
+        now = time.monotonic()
+        monkeypatch.setattr(interrupts.time, "monotonic", lambda: now + interrupts.PATIENCE + 1.0)
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("the second signal did not act")
+
+
+def test_a_second_signal_does_not_break_the_clearing_up_off() -> None:
+    steps = []
+    with interrupts.acting_once():
+        try:
+            with interrupts.held_back():
+                signal.raise_signal(signal.SIGTERM)
+            steps.append("not reached")
+        except _StopError:
+            signal.raise_signal(signal.SIGTERM)
+            steps.append("saved")
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            steps.append("ended")
+    assert steps == ["saved", "ended"]
+    with pytest.raises(_StopError):
+        signal.raise_signal(signal.SIGTERM)  # as before
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with interrupts.acting_once(), interrupts.held_back() as received:
+        signal.raise_signal(signal.SIGTERM)
+    assert received == []
