@@ -42,10 +42,8 @@ def run(folder: pathlib.Path, *flags: str, text: str = "module {}") -> subproces
 def compiler(folder: pathlib.Path, answer: dict) -> str:
     """A program that stands for the compiler's Python and gives `answer`."""
     path = folder / "python"
-    path.write_text(
-        f'#!/bin/sh\n[ "$2" = -c ] && echo 0.1 0.2 && exit\ncat > "$4" <<\'END\'\n{json.dumps(answer)}\nEND\n',
-        encoding="utf-8",
-    )
+    versions = '[ "$2" = -c ] && echo 0.1 0.2 && exit'
+    path.write_text(f"#!/bin/sh\n{versions}\ncat > \"$4\" <<'END'\n{json.dumps(answer)}\nEND\n", encoding="utf-8")
     path.chmod(0o755)
     return f"--compiler_python={path}"
 

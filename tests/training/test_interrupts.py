@@ -27,22 +27,34 @@ def handler() -> Iterator[None]:
 
 
 def test_held_back_until_the_block_ends() -> None:
-    reached = False
-    with pytest.raises(_StopError), interrupts.held_back() as received:
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)  # the same wish once more
-        assert received == [signal.SIGTERM]
-        reached = True
-    assert reached
+    seen: list[list[int]] = []
+
+    def work() -> None:
+        with interrupts.held_back() as received:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # the same wish once more
+            seen.append(list(received))
+
+    with pytest.raises(_StopError):
+        work()
+    assert seen == [[signal.SIGTERM]]
 
 
 def test_one_that_comes_later_acts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(_StopError), interrupts.held_back():
-        signal.raise_signal(signal.SIGTERM)
-        now = time.monotonic()
-        monkeypatch.setattr(interrupts.time, "monotonic", lambda: now + interrupts.PATIENCE + 1.0)
-        signal.raise_signal(signal.SIGTERM)
-        pytest.fail("the second signal did not act")
+    reached = []
+
+    def work() -> None:
+        with interrupts.held_back():
+            signal.raise_signal(signal.SIGTERM)
+            later = time.monotonic() + interrupts.PATIENCE + 1.0
+            monkeypatch.setattr(interrupts.time, "monotonic", lambda: later)
+            reached.append("second")
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("end")
+
+    with pytest.raises(_StopError):
+        work()
+    assert reached == ["second"]
 
 
 def test_a_second_signal_does_not_break_the_clearing_up_off() -> None:

@@ -298,6 +298,12 @@ def test_a_run_on_static_records_writes_a_model_directory(tmp_path: pathlib.Path
         ({"seed": -1}, r"seed must be in \[0, 2\*\*31\), got -1"),
         ({"optimizer": "sgd"}, "optimizer must be one of lamb, adamw, got 'sgd'"),
         ({"eval_steps": 0}, "eval_steps must be a whole number of at least 1, got 0"),
+        ({"moving_average_decay": 1.0}, r"moving_average_decay must be in \[0, 1\), got 1.0"),
+        ({"save_checkpoints_minutes": 0.0}, "save_checkpoints_minutes must be a finite number above 0, got 0.0"),
+        ({"num_train_steps": 2**31}, r"num_train_steps must be below 2\*\*31"),
+        ({"num_devices": 2}, "num_devices belongs to strategy=mirrored, got strategy=cpu"),
+        ({"tpu_zone": "z"}, "tpu_zone belongs to strategy=tpu, got strategy=cpu"),
+        ({"output_dir": "runs/[a]"}, r"output_dir must have none of .* takes for a pattern, got \[ in 'runs/\[a\]'"),
     ],
 )
 def test_settings_are_checked(settings: PretrainingSettings, change: dict, message: str) -> None:
