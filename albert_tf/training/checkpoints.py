@@ -90,11 +90,13 @@ class Checkpoints:
     def restore(self) -> int:
         """Step of the newest whole checkpoint after putting its values in place; 0 where there is none at all.
 
-        One that is damaged is passed over, with a warning.
+        One that is damaged is passed over, with a warning. What an unfinished save has left is removed.
 
         Raises:
           ValueError: if there are checkpoints, but none that can be read and fits the model.
         """
+        for leftover in tf.io.gfile.glob(os.path.join(self._directory, "step-*_temp")):
+            tf.io.gfile.rmtree(leftover)  # of a process that was killed while it saved
         paths = self._found()
         for path in paths:
             try:

@@ -62,7 +62,7 @@ class Pretraining:
         self.settings = settings
         self._progress = progress
         inputs = inputs or read_inputs(settings)
-        self._data, self._held_out, self._tokenizer = inputs.data, inputs.held_out, inputs.tokenizer
+        self._data, self._held_out = inputs.data, inputs.held_out
         cluster = settings.cluster()
         self._strategy = strategies.make_strategy(
             settings.strategy,
@@ -73,7 +73,7 @@ class Pretraining:
             cluster=cluster,
         )
         self._agreement = Agreement(self._strategy, cluster)
-        self._folder = RunFolder(settings, self._data, self._tokenizer, self._agreement)
+        self._folder = RunFolder(settings, self._data, inputs.tokenizer, self._agreement)
         replicas = self._strategy.num_replicas_in_sync
         pieces = settings.gradient_accumulation_steps
         if settings.train_batch_size % (replicas * pieces):

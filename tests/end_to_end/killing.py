@@ -107,8 +107,8 @@ class Run:
 
     def _is_due(self, kind: Kind, target: int) -> bool:
         if kind == "writing":
-            started = sorted((self.output_dir / "checkpoints").glob("step-*_temp"))
-            return bool(started) and int(started[-1].name[5:-5]) >= target
+            started = (self.output_dir / "checkpoints").glob("step-*_temp")
+            return max((int(path.name[5:-5]) for path in started), default=0) >= target
         if self.last_step < target:
             return False
         time.sleep(random.random() * 0.2)  # a step or two

@@ -95,3 +95,10 @@ def test_a_checkpoint_that_cannot_be_written(folder: pathlib.Path) -> None:
     with pytest.raises(OSError, match=f"^{folder}: the checkpoint of step 12 cannot be written: .+Make room") as caught:
         checkpoints.save()
     assert "{{" not in str(caught.value)
+
+
+def test_what_an_unfinished_save_has_left_is_removed(folder: pathlib.Path) -> None:
+    (folder / "step-14_temp").mkdir()
+    (folder / "step-14_temp" / "part-00000-of-00001.data-00000-of-00001").write_bytes(b"half")
+    assert restored(folder) == (11, 11.0)
+    assert not (folder / "step-14_temp").exists()
