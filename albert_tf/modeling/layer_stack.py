@@ -102,18 +102,19 @@ def _run_twice(
 
     @tf.custom_gradient
     def layers(hidden: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple]]:
-        inputs = tf.TensorArray(hidden.dtype, size=count, element_shape=hidden.shape, clear_after_read=False)
+        kept = _KeptInputs(hidden, count, in_place=layout is not None)
+
+        def forward(index: tf.Tensor, hidden: tf.Tensor, inputs: Any) -> tuple:
+            return index + 1, layer(index, values, hidden), kept.write(inputs, index, hidden)
+
         _, output, inputs = tf.while_loop(
-            lambda index, *_: index < count,
-            lambda index, hidden, inputs: (index + 1, layer(index, values, hidden), inputs.write(index, hidden)),
-            [tf.constant(0), hidden, inputs],
-            **once,
+            lambda index, *_: index < count, forward, [tf.constant(0), hidden, kept.empty], **once
         )
 
         def backward(index: tf.Tensor, gradient: tf.Tensor, *sums: tf.Tensor) -> tuple:
             # 0, but known only with the gradient: no compiler may take this for what it has computed before.
             nothing = tf.minimum(tf.abs(tf.reshape(gradient, [-1])[:1]), 0)
-            hidden = inputs.read(index) + nothing
+            hidden = kept.read(inputs, index) + nothing
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch([hidden, *values])
                 output = layer(index, values, hidden)
@@ -128,6 +129,37 @@ def _run_twice(
         return output, gradients
 
     return layers(hidden, *(tf.convert_to_tensor(variable.value) for variable in variables))
+
+
+class _KeptInputs:
+    """The inputs of all layers, for a loop to write and another one to read.
+
+    On a CPU they are one block of memory, filled in place: a tensor for each would leave gaps in the heap nearly as
+    large as themselves. Compilers and GPUs, which lay memory out themselves and do not all know that operation, get a
+    TensorArray.
+
+    Args:
+      hidden: the first input, float [...].
+      count: number of layers.
+      in_place: False where the graph may be compiled.
+    """
+
+    def __init__(self, hidden: tf.Tensor, count: int, *, in_place: bool) -> None:
+        self._in_place = in_place and not tf.config.list_physical_devices("GPU")
+        if self._in_place:  # made of data, since what is written to must not be a constant
+            self.empty: Any = tf.tile(hidden[tf.newaxis], [count, *[1] * hidden.shape.rank])
+        else:
+            self.empty = tf.TensorArray(hidden.dtype, count, element_shape=hidden.shape, clear_after_read=False)
+
+    def write(self, inputs: Any, index: tf.Tensor, hidden: tf.Tensor) -> Any:
+        """`inputs` with that of layer `index`, an int scalar."""
+        if self._in_place:
+            return tf.raw_ops.InplaceUpdate(x=inputs, i=[index], v=hidden[tf.newaxis])
+        return inputs.write(index, hidden)
+
+    def read(self, inputs: Any, index: tf.Tensor) -> tf.Tensor:
+        """Input of layer `index`."""
+        return inputs[index] if self._in_place else inputs.read(index)
 
 
 def _weights(blocks: Blocks) -> list[keras.Variable]:
