@@ -115,9 +115,11 @@ class Run:
         return True
 
     def state(self) -> dict[str, np.ndarray]:
-        """All tensors of the last checkpoint: weights, moments, averages, step."""
+        """All tensors of the last checkpoint: weights, moments, averages, step. TensorFlow's count of saves is none."""
         reader = tf.train.load_checkpoint(str(self.output_dir / "checkpoints" / f"step-{self.num_train_steps}"))
-        names = [name for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name]
+        names = [
+            name for name in reader.get_variable_to_shape_map() if not re.match("_CHECKPOINTABLE|save_counter", name)
+        ]
         return {name: reader.get_tensor(name) for name in names}
 
 
