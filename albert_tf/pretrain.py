@@ -174,7 +174,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     inputs = read_inputs(settings)
     _warn_of_unseen_positions(settings.config, data)
 
-    startup.keep_freed_memory()
+    startup.keep_freed_memory(little=settings.remat)
 
     from albert_tf.training.loop import DivergedError
     from albert_tf.training.pretraining import Pretraining

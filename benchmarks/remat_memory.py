@@ -33,7 +33,7 @@ def step_peak(layers: int, batch: int, sequence: int, mode: str) -> int:
     """Peak resident bytes of this process after some steps."""
     from albert_tf import startup
 
-    startup.keep_freed_memory()
+    startup.keep_freed_memory(little=mode == "remat")  # as pretrain does
 
     import numpy as np
     import tensorflow as tf
