@@ -100,7 +100,7 @@ class Run:
                 if self._is_due(kind, target):
                     process.send_signal(signal.SIGTERM if kind == "term" else signal.SIGKILL)
                     break
-                time.sleep(0.0005)
+                time.sleep(0.0005 if kind == "writing" else 0.005)
             _, messages = process.communicate()
         assert process.returncode == (143 if kind == "term" else -signal.SIGKILL), messages
         return messages
