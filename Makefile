@@ -9,7 +9,7 @@ RUN = .venv/bin/python
 # Modules that share costly fixtures name a group, and stay on one worker.
 PYTEST = -m pytest -n 2 --dist=loadgroup --durations=15
 
-.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 tpu-check lint format clean
+.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 test-kill tpu-check lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import features, randomness
+from albert_tf import features
 from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.data.manifest import DataDirectory
 from albert_tf.modeling.dropout import dropout_seed
@@ -49,11 +49,8 @@ def _tensors(trainer: Trainer, batch: Mapping[str, tf.Tensor], piece: tf.Tensor)
     batch = {n: value[piece * size : (piece + 1) * size] for n, value in batch.items() if n not in (EPOCH, EXAMPLE)}
     weights = trainer.model.named_weights()
     named = {f"weight {name}": tf.convert_to_tensor(weight.value) for name, weight in weights.items()}
-    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-    step = tf.convert_to_tensor(trainer.optimizer.iterations.value)
-    seed = randomness.stateless_seed(trainer.seed, step, replica, piece)
     with tf.GradientTape() as tape:
-        with dropout_seed(seed):
+        with dropout_seed(trainer.dropout_seed(piece)):
             outputs = trainer.model.forward_with_layers(batch, form=trainer.form, training=True)
         masked_lm, predictions = losses.masked_lm_sums(
             outputs["masked_lm_logits"], batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]

@@ -50,9 +50,7 @@ def acting_once() -> Iterator[None]:
         if stop.is_new() and callable(handler):
             handler(number, frame)
 
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as in a shell's background jobs
-            signal.signal(number, act)
+    _handle(before, act)
     try:
         yield
     finally:
@@ -84,9 +82,7 @@ def held_back() -> Iterator[list[int]]:
             with contextlib.suppress(OSError):  # a log handler could be in the middle of a line
                 os.write(2, b"stopping as soon as this step is done\n")
 
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
+    _handle(before, note)
     try:
         yield received
     finally:
@@ -99,6 +95,13 @@ def set_again() -> None:
     """Sets the handlers of this process again, after a library has set its own behind Python's back."""
     if threading.current_thread() is threading.main_thread():
         _restore(_handlers())
+
+
+def _handle(before: Mapping[int, Any], handler: Any) -> None:
+    """Puts a handler in the place of others; what is ignored, as in a shell's background jobs, stays so."""
+    for number, old in before.items():
+        if old is not signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def _handlers() -> dict[int, Any]:

@@ -121,6 +121,12 @@ class Trainer:
         """Of the step `step`, counted from 1."""
         return float(self.optimizer._learning_rate(step - 1))
 
+    def dropout_seed(self, piece: tf.Tensor) -> tf.Tensor:
+        """Seed of this replica's dropout in the present step and its `piece`-th micro-batch; in replica context."""
+        step = tf.convert_to_tensor(self.optimizer.iterations.value)
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return randomness.stateless_seed(self.seed, step, replica, piece)
+
     @property
     def loss_scale(self) -> tf.Tensor:
         """What the loss is multiplied by before gradients are taken, a float scalar; 1 where there is no scale."""
@@ -190,10 +196,8 @@ class Trainer:
     ) -> tuple[gradients.Gradients, tf.Tensor]:
         """What `_accumulated` sums, for one micro-batch, the `piece`-th."""
         weights, labels = batch[features.MASKED_LM_WEIGHTS], batch[features.SENTENCE_ORDER_LABEL]
-        step = tf.convert_to_tensor(self.optimizer.iterations.value)
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         with tf.GradientTape() as tape:
-            with dropout_seed(randomness.stateless_seed(self.seed, step, replica, piece)):
+            with dropout_seed(self.dropout_seed(piece)):
                 outputs = self.model.forward(batch, form=self.form, training=True, rematerialize=self.rematerialize)
             masked_lm, _ = losses.masked_lm_sums(outputs["masked_lm_logits"], batch[features.MASKED_LM_IDS], weights)
             order, _ = losses.sentence_order_sums(outputs["sentence_order_logits"], labels)

@@ -161,16 +161,18 @@ class Pretraining:
         first = "; the first takes longer, since it builds the graph" if left else ""
         logging.info("%d of %d steps to do%s", left, settings.num_train_steps, first)
         figures: dict[str, float] = {}
+        was_evaluated = self._agreement.gather(np.array([self._folder.has_line(begun, "eval")]))[0].any()  # the chief's
         if left:
-            if begun and begun % (settings.eval_steps or settings.num_train_steps) == 0:
-                self._evaluate_once(begun)  # a stop may have come before it
+            is_due = begun and begun % (settings.eval_steps or settings.num_train_steps) == 0
+            if is_due and not was_evaluated and self._evaluator is not None:  # a stop has come before it
+                self._evaluate(begun)
             iterator = self._batches(begun)
             with self._progress(
                 total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
             ) as bar:
                 figures = self._train(iterator, begun, bar)
-        else:
-            figures = self._evaluate_once(begun)
+        elif self._evaluator is not None:
+            figures = self._evaluate(begun, is_noted=not was_evaluated)
         with self._averaged():
             self._folder.save_model("model", self._model, step=settings.num_train_steps, figures=figures)
         self._agreement.wait()
@@ -263,14 +265,8 @@ class Pretraining:
                 figures = self._evaluate(step)
         return figures
 
-    def _evaluate_once(self, step: int) -> dict[str, float]:
-        """Evaluates after a restart; without a second line in the log, or another best model, where it was done."""
-        if self._evaluator is None:
-            return {}
-        was_done = self._agreement.gather(np.array([self._folder.has_line(step, "eval")]))[0]  # the chief knows
-        return self._evaluate(step, is_noted=not was_done.any())
-
     def _evaluate(self, step: int, *, is_noted: bool = True) -> dict[str, float]:
+        """Figures of the held-out data; `is_noted`: whether they go into the log and count for the best model."""
         with self._averaged():
             figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
             if is_noted and self.settings.eval_steps and figures[_BEST_BY] < self._best:

@@ -1,7 +1,4 @@
-"""Two workers, real processes on this machine: told to stop, killed and started again.
-
-They end with the weights of a run without all that, bit for bit.
-"""
+"""Two workers, real processes on this machine: told to stop, killed and started again, they end as one process does."""
 
 from __future__ import annotations
 
@@ -111,7 +108,7 @@ def state(output_dir: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 def test_a_run_of_two_workers_survives(settings: PretrainingSettings) -> None:
-    """SIGTERM to worker 1, then kill -9, then to the end; and a run that nothing happens to."""
+    """SIGTERM to worker 1, then kill -9, then to the end; and one process that nothing happens to."""
     together = dataclasses.replace(settings, output_dir=settings.output_dir.replace("undisturbed", "together"))
     with workers(together) as processes:
         wait_for_step(together, 20, processes)
