@@ -7,7 +7,7 @@ export PYTHON
 
 RUN = .venv/bin/python
 # Modules that share costly fixtures name a group, and stay on one worker.
-PYTEST = -m pytest -n 2 --dist=loadgroup --durations=15
+PYTEST = -m pytest -n 2 --dist=loadgroup --no-loadscope-reorder --durations=15
 
 .PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 test-kill tpu-check lint format clean
 

@@ -15,6 +15,8 @@ from albert_tf.json_object import JsonConfig
 
 ParameterSharing = Literal["all", "attention", "ffn", "none"]
 PARAMETER_SHARING: tuple[ParameterSharing, ...] = ("all", "attention", "ffn", "none")
+EmbeddingFactorization = Literal["all", "words"]
+EMBEDDING_FACTORIZATIONS: tuple[EmbeddingFactorization, ...] = ("all", "words")
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_exact", "relu", "tanh", "linear")
 
 # Keys of the published files that have no effect at these values, and are refused at any other.
@@ -55,6 +57,8 @@ class AlbertConfig(JsonConfig):
         sublayer with its LayerNorm), or "none".
       embedding_projection: whether a matrix from width E to width H follows the embeddings. If it is not named, only
         where the two differ, as in the original.
+      embedding_factorization: what is E wide: "all" embeddings, as in the original, or only those of "words", which a
+        matrix without bias takes to width H before positions and segments are added, as in albert_zh.
     """
 
     vocab_size: int = 30000
@@ -73,6 +77,7 @@ class AlbertConfig(JsonConfig):
     initializer_range: float = 0.02
     parameter_sharing: ParameterSharing = "all"
     embedding_projection: bool | None = None
+    embedding_factorization: EmbeddingFactorization = "all"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -107,11 +112,24 @@ class AlbertConfig(JsonConfig):
             raise ValueError(
                 f"parameter_sharing must be one of {', '.join(PARAMETER_SHARING)}, got {self.parameter_sharing!r}"
             )
+        if self.embedding_factorization not in EMBEDDING_FACTORIZATIONS:
+            raise ValueError(
+                f"embedding_factorization must be one of {', '.join(EMBEDDING_FACTORIZATIONS)}, got "
+                f"{self.embedding_factorization!r}"
+            )
+        self._check_embedding_projection()
+
+    def _check_embedding_projection(self) -> None:
+        of_words = self.embedding_factorization == "words"
         if self.embedding_projection is None:
-            object.__setattr__(self, "embedding_projection", self.embedding_size != self.hidden_size)
+            differs = self.embedding_size != self.hidden_size
+            object.__setattr__(self, "embedding_projection", differs and not of_words)
         elif not isinstance(self.embedding_projection, bool):
             raise ValueError(f"embedding_projection must be true, false or null, got {self.embedding_projection!r}")
-        if not self.embedding_projection and self.embedding_size != self.hidden_size:
+        if of_words:
+            if self.embedding_projection:
+                raise ValueError('embedding_projection must be false where embedding_factorization is "words"')
+        elif not self.embedding_projection and self.embedding_size != self.hidden_size:
             raise ValueError(
                 "embedding_projection may be false only where embedding_size equals hidden_size, got "
                 f"{self.embedding_size} and {self.hidden_size}"
@@ -163,9 +181,9 @@ class AlbertConfig(JsonConfig):
         return super().from_dict({key: value for key, value in values.items() if key not in _INERT_KEYS})
 
     def replace(self, **changes: Any) -> Self:
-        """Copy with some fields changed. `embedding_projection` follows E and H again unless it is named."""
+        """Copy with some fields changed. `embedding_projection` follows the other fields again unless it is named."""
         values = self.to_dict()
-        if {"embedding_size", "hidden_size"} & changes.keys():
+        if {"embedding_size", "hidden_size", "embedding_factorization"} & changes.keys():
             values["embedding_projection"] = None
         return type(self).from_dict({**values, **changes})
 

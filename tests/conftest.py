@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
+import re
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -83,6 +84,7 @@ class SkipAccount:
 
     def add(self, test_id: str, reason: str, *, is_golden: bool) -> None:
         """Notes one skipped test."""
+        test_id = re.sub(r"@[^\]@]*$", "", test_id)  # a group that xdist has put behind it
         self.by_reason[reason].append(test_id)
         if is_golden and self.has_reference_data:
             self.refused.append(f"{test_id}: uses the reference data, which is present")
@@ -125,6 +127,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "reference_data" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+    # Long ones first: one that begins last would keep a single worker busy at the end.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(wrapper=True)
