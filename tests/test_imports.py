@@ -31,6 +31,7 @@ BASE = {
         "features",
         "files",
         "folder_kinds",
+        "head_config",
         "json_object",
         "progress",
         "randomness",
