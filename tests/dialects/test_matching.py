@@ -38,8 +38,7 @@ def model(changes: Mapping[str, np.ndarray | None] | None = None, dtype: type = 
     generator = np.random.default_rng(3)
     arrays: dict[str, np.ndarray] = {}
     for name, shape in SHAPES.items():
-        value = generator.standard_normal(shape).astype(dtype)
-        arrays[f"their.{name}"] = transform(name).to_theirs(value)
+        arrays[f"their.{name}"] = transform(name).to_theirs(generator.standard_normal(shape).astype(dtype))
     for name, other in (changes or {}).items():
         arrays.pop(f"their.{name}", None)
         if other is not None:
