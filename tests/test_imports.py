@@ -1,6 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
     config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
+    files <- weight_files <- dialects
     training, data, tasks <- tpu <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
@@ -137,6 +138,10 @@ def wrong_arrow(module: str, target: str) -> str:
         return "the modules at the bottom know only each other"
     if inside(module, "albert_tf.modeling") and ours and not (target in BASE or inside(target, "albert_tf.modeling")):
         return "modeling knows only itself and the modules at the bottom"
+    if inside(module, "albert_tf.weight_files") and ours:
+        known = target in {"albert_tf", "albert_tf.files", "albert_tf.json_object"}
+        if not known and not inside(target, "albert_tf.weight_files"):
+            return "weight_files knows files of tensors, and nothing of ALBERT"
     pieces = [f"albert_tf.training.{name}" for name in ("losses", "metrics", "schedules", "optimizers")]
     if module in pieces and inside(target, "albert_tf.modeling", "albert_tf.model_directory"):
         return "losses, metrics, schedules and optimizers know nothing of the model"
@@ -186,6 +191,8 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.training.loop", "albert_tf.door"),
         ("albert_tf.training.loop", "albert_tf.shape_flags"),
         ("albert_tf.training.strategies", "albert_tf.tpu.requirements"),
+        ("albert_tf.weight_files.torch_file", "albert_tf.config"),
+        ("albert_tf.weight_files.torch_file", "albert_tf.dialects.tables"),
         ("export.saved_model", "pipelines.records"),
         ("pipelines.records", "export.saved_model"),
         ("export.saved_model", "demo.corpus"),
@@ -226,6 +233,19 @@ def test_config_tokenizer_and_features_load_no_tensorflow_and_open_no_files(name
     assert {top(target) for target in imports(module)} & {*TENSORFLOW, "os", "pathlib", "io", "shutil"} == set()
     calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     assert [ast.unparse(call) for call in calls if isinstance(call, ast.Name) and call.id == "open"] == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.weight_files")])
+def test_readers_of_weights_load_no_heavy_library_at_once(module: str) -> None:
+    heavy = TENSORFLOW | {"h5py", "safetensors", "torch"}
+    assert [way for target, way in loaded_at_once(module).items() if top(target) in heavy] == []
+
+
+def test_the_reader_of_pickles_can_run_nothing() -> None:
+    # It takes opcodes' names from pickle, and neither loads with it nor looks a name up anywhere.
+    text = modules()["albert_tf.weight_files.torch_pickle"].read_text(encoding="utf-8")
+    for forbidden in ("pickle.load", "Unpickler", "getattr", "import_module", "__import__", "eval(", "exec("):
+        assert forbidden not in text
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if is_door(name)])

@@ -341,3 +341,14 @@ def test_files_are_closed_when_opening_fails(sharded: pathlib.Path, monkeypatch:
     with pytest.raises(ValueError, match="is a web page"):
         SafetensorsFile(sharded)
     assert [file.stream.closed for file in opened] == [True, True]
+
+
+def test_remote_paths_go_through_tensorflow() -> None:
+    # ram:// is TensorFlow's file system in memory; it stands for gs:// here.
+    value = random_bits((3, 5), "bfloat16")
+    write_safetensors("ram://weights/x.safetensors", {"a": value, "b": np.zeros((2, 0))})
+    with SafetensorsFile("ram://weights/x.safetensors") as weights:
+        assert weights.tensors == {"b": TensorInfo((2, 0), "float64"), "a": TensorInfo((3, 5), "bfloat16")}
+        assert bits(weights.read("a")) == bits(value)
+    with pytest.raises(FileNotFoundError, match="ram://weights/none"):
+        SafetensorsFile("ram://weights/none")

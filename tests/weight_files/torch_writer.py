@@ -26,7 +26,7 @@ class Call:
     """What a global gives for arguments."""
 
     function: Any
-    arguments: tuple
+    arguments: Any
 
 
 @dataclasses.dataclass(frozen=True)
