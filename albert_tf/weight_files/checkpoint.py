@@ -137,7 +137,7 @@ def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
 
     Args:
       prefix: such as `.../model.ckpt-0`; the folder must be there.
-      tensors: by name; each is taken once, and no longer held when the next one is taken.
+      tensors: by name; each is taken once.
 
     Raises:
       OSError: if the files cannot be written.
@@ -148,7 +148,7 @@ def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     values = []
     with tf.device("CPU:0"):
         for name in names:
-            # `constant` copies, so that a tensor's array can go before the next one comes.
+            # TensorFlow takes over the array's memory where it can: there is one copy of each tensor, not two.
             values.append(tf.constant(np.asarray(tensors[name], order="C")))
         try:
             tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=values)
