@@ -70,7 +70,7 @@ def layout_at(path: str) -> str | None:
     """As `layout`, of the checkpoint at a path; None too if there is none, or it cannot be read."""
     try:
         return layout(read_index(find_prefix(path)).entries)
-    except (OSError, ValueError):
+    except Exception:  # whatever is wrong there, another dialect may know it, or opening will tell
         return None
 
 

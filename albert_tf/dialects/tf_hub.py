@@ -47,7 +47,7 @@ def recognises(path: str) -> bool:
         if tf1_checkpoints.layout_at(os.path.join(folder, _VARIABLES)) == tf1_checkpoints.ORIGINAL:
             return True
         return _GARDEN_MARK in files_beside.read_file(os.path.join(folder, SAVED_MODEL))
-    except (OSError, ValueError):
+    except Exception:  # whatever is wrong there, another dialect may know it, or opening will tell
         return False
 
 

@@ -31,12 +31,14 @@ def find_prefix(path: str) -> str:
 
     Raises:
       FileNotFoundError: if there is none.
-      ValueError: if a folder has several, and nothing says which one.
+      ValueError: if a folder has several, and nothing says which one; or there is a file of another kind.
     """
     if _is_folder(path):
         return _find_in_folder(path)
     prefix = _PART.sub("", path)
     if not _exists(prefix + _INDEX):
+        if _exists(path):
+            impostors.check(path, _read(path, impostors.HEAD_SIZE), expected=impostors.CHECKPOINT)
         raise FileNotFoundError(2, f"No checkpoint there: {os.path.basename(prefix)}{_INDEX} is missing", path)
     return prefix
 

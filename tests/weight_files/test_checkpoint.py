@@ -94,6 +94,9 @@ def test_in_a_folder_the_one_that_its_state_names_is_taken(folder: pathlib.Path)
 def test_what_is_not_there_is_named(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"No checkpoint there: model.ckpt-8.index is missing.*model.ckpt-8'"):
         Checkpoint(str(folder / "model.ckpt-8"))
+    (folder / "albert_base_v2.tar.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    with pytest.raises(ValueError, match=r"albert_base_v2.tar.gz: is a gzip archive.*: unpack it first"):
+        Checkpoint(str(folder / "albert_base_v2.tar.gz"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no file ends with \.index.*empty"):
         Checkpoint(str(tmp_path / "empty"))
