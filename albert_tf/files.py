@@ -44,6 +44,26 @@ def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
                 os.fsync(stream.fileno())  # else a power cut after the rename could leave an empty file
 
 
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """Content of a file.
+
+    Raises:
+      OSError: if it cannot be read, or is a pipe or a device.
+    """
+    if is_remote(path):
+        with _gfile().GFile(os.fspath(path), "rb") as stream:
+            content: bytes = stream.read()
+        return content
+    check_regular(path)
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file or folder of that name."""
+    return bool(_gfile().exists(os.fspath(path))) if is_remote(path) else os.path.exists(path)
+
+
 def check_regular(path: str | os.PathLike[str]) -> None:
     """Refuses a local path that is there but neither file nor folder: a pipe would be waited for, a device replaced.
 

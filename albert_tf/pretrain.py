@@ -27,7 +27,7 @@ from absl import flags, logging
 from albert_tf import door, shape_flags, startup
 from albert_tf.config import AlbertConfig
 from albert_tf.data import manifest
-from albert_tf.files import lock_directory
+from albert_tf.files import exists, lock_directory, read_whole
 from albert_tf.model_directory import read_training
 from albert_tf.tpu import requirements
 from albert_tf.training import footprint, interrupts, report
@@ -135,7 +135,8 @@ def claim_output(settings: settings_module.PretrainingSettings, data: manifest.D
       ValueError: naming the settings that differ, or the folder.
     """
     path = os.path.join(settings.output_dir, settings_module.SETTINGS_FILE)
-    if (text := _read(path)) is not None:
+    if exists(path):
+        text = read_whole(path).decode(errors="replace")
         settings_module.check_same_run(text, settings.fingerprint(data.digest), path)
     elif _has_content(settings.output_dir):
         raise ValueError(f"{settings.output_dir}: has content, but none of a pretraining run; name another output_dir")
@@ -226,21 +227,6 @@ def _report(model_path: str, figures: Mapping[str, float]) -> None:
         print(f"{report.verdict(figures)}\n")
     print(f"model directory: {model_path}")
     print(f"next: python -m export.saved_model --model={shlex.quote(model_path)} --output_dir=exported")
-
-
-def _read(path: str) -> str | None:
-    """Content of a text file, None where there is none."""
-    if not door.is_remote(path):
-        if not os.path.exists(path):
-            return None
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    import tensorflow as tf
-
-    if not tf.io.gfile.exists(path):
-        return None
-    with tf.io.gfile.GFile(path) as stream:
-        return str(stream.read())
 
 
 def _has_content(path: str) -> bool:

@@ -12,9 +12,14 @@ from absl import flags
 
 from albert_tf import config, door
 from albert_tf.config import AlbertConfig
+from albert_tf.files import read_whole
 
 _FIELDS = [field for field in dataclasses.fields(AlbertConfig) if field.name != "vocab_size"]
-_CHOICES = {"hidden_act": config.HIDDEN_ACTIVATIONS, "parameter_sharing": config.PARAMETER_SHARING}
+_CHOICES = {
+    "hidden_act": config.HIDDEN_ACTIVATIONS,
+    "parameter_sharing": config.PARAMETER_SHARING,
+    "embedding_factorization": config.EMBEDDING_FACTORIZATIONS,
+}
 
 
 def define() -> None:
@@ -54,20 +59,10 @@ def make_config(values: Any, *, vocab_size: int) -> AlbertConfig:
         if values.model_size is not None or shape:
             other = "model_size" if values.model_size is not None else next(iter(shape))
             raise door.UsageError(f"give either --config or --{other}, not both")
-        return AlbertConfig.from_json(_read(values.config), source=values.config)
+        return AlbertConfig.from_json(read_whole(values.config), source=values.config)
     if values.model_size is None and not shape:
         raise door.UsageError("no model named: give --config, --model_size or shape flags such as --hidden_size")
     with door.checking_flags():
         if values.model_size is not None:
             return AlbertConfig.named(values.model_size, vocab_size=vocab_size, **shape)
         return AlbertConfig.from_dict({"vocab_size": vocab_size, **shape})
-
-
-def _read(path: str) -> str:
-    if not door.is_remote(path):
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path) as stream:
-        return str(stream.read())

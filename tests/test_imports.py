@@ -1,6 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
     config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
+    the same modules, weight_files <- dialects <- loading <- the doors
     training, data, tasks <- tpu <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
@@ -31,6 +32,8 @@ BASE = {
         "features",
         "files",
         "folder_kinds",
+        "head_config",
+        "initial_weights",
         "json_object",
         "progress",
         "randomness",
@@ -38,6 +41,7 @@ BASE = {
         "tokenizer",
         "tokenizer_base",
         "tokenizer_files",
+        "weight_shapes",
         "word_starts",
         "wordpiece",
         "words",
@@ -137,6 +141,14 @@ def wrong_arrow(module: str, target: str) -> str:
         return "the modules at the bottom know only each other"
     if inside(module, "albert_tf.modeling") and ours and not (target in BASE or inside(target, "albert_tf.modeling")):
         return "modeling knows only itself and the modules at the bottom"
+    if inside(module, "albert_tf.weight_files") and ours:
+        if target not in BASE and not inside(target, "albert_tf.weight_files"):
+            return "files of tensors know nothing of models"
+        if target in ("albert_tf.config", "albert_tf.head_config", "albert_tf.weight_shapes"):
+            return "files of tensors know nothing of ALBERT"
+    dialects = ("albert_tf.dialects", "albert_tf.weight_files")
+    if inside(module, "albert_tf.dialects") and ours and not (target in BASE or inside(target, *dialects)):
+        return "dialects know tables and files, no built models"
     pieces = [f"albert_tf.training.{name}" for name in ("losses", "metrics", "schedules", "optimizers")]
     if module in pieces and inside(target, "albert_tf.modeling", "albert_tf.model_directory"):
         return "losses, metrics, schedules and optimizers know nothing of the model"
@@ -179,6 +191,9 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.config", "albert_tf.modeling.encoder"),
         ("albert_tf.modeling.encoder", "albert_tf.training.losses"),
         ("albert_tf.modeling.encoder", "albert_tf.model_directory"),
+        ("albert_tf.weight_files.weight_file", "albert_tf.dialects.tables"),
+        ("albert_tf.weight_files.weight_file", "albert_tf.config"),
+        ("albert_tf.dialects.tables", "albert_tf.modeling.encoder"),
         ("albert_tf.training.losses", "albert_tf.modeling.encoder"),
         ("albert_tf.training.loop", "pipelines.records"),
         ("albert_tf.training.loop", "apache_beam.io"),

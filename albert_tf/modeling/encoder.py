@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.config import AlbertConfig
+from albert_tf.initial_weights import initial_weight
 from albert_tf.modeling import layer_stack
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.layers import Pooler, TransformerEncoderBlock, weight_initializer
@@ -239,19 +239,10 @@ class AlbertEncoder(keras.Model):
 
 
 def initialize_weights(named_weights: Mapping[str, keras.Variable], seed: int, initializer_range: float) -> None:
-    """Draws every weight from (seed, its name): equal on every machine, whatever else a program draws.
-
-    Matrices come from a normal distribution cut off at two standard deviations, gammas are 1, the rest 0.
-    """
+    """Draws every weight from (seed, its name); see `initial_weight`."""
     for name, variable in named_weights.items():
-        if len(variable.shape) == 2:
-            generator = np.random.default_rng([seed, *name.encode()])
-            draws = generator.standard_normal(variable.shape)
-            while (outside := np.abs(draws) > 2.0).any():
-                draws[outside] = generator.standard_normal(int(outside.sum()))
-            variable.assign(draws * initializer_range)
-        else:
-            variable.assign(np.full(variable.shape, 1.0 if name.endswith("/gamma") else 0.0))
+        shape = tuple(variable.shape)
+        variable.assign(initial_weight(name, shape, seed=seed, initializer_range=initializer_range))
 
 
 def _shared_sublayers(config: AlbertConfig) -> tuple[str, ...]:

@@ -1,0 +1,58 @@
+"""`albert_tf.load_model`: a model from a model directory, or straight from another project's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from albert_tf import conversion, model_directory
+from albert_tf.dialects import reading
+
+if TYPE_CHECKING:
+    import keras
+
+    from albert_tf.tokenizer_base import Tokenizer
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    dtype: keras.DTypePolicy | str | None = None,
+    format: str | None = None,
+    head: str | None = None,
+    allow_missing: Sequence[str] = (),
+) -> Any:
+    """Model at `path`, a `keras.Model` that can be part of a larger one; its class follows the head.
+
+    Args:
+      path: a model directory, or what another project has written: a checkpoint prefix, a file or a folder.
+      dtype: Keras dtype policy or its name; None takes Keras' global one.
+      format: the other project's format, a name out of `albert_tf.dialects.reading.DIALECTS`; None finds it out.
+      head: the head, where the files cannot tell it.
+      allow_missing: glob patterns of names that may be unmatched. A weight that the files lack then starts as in a new
+        model; a tensor without a place is left out.
+
+    Raises:
+      FileNotFoundError: if `path` or a file in it is missing.
+      ValueError: if a file is damaged, of no known format, or the weights are not those of the configuration.
+    """
+    from albert_tf.modeling.models import make_model
+
+    with conversion.open_weights(path, format=format, head=head, allow_missing=allow_missing) as (_, found, weights):
+        model = make_model(found.config, found.head, dtype=dtype)
+        model_directory.assign_weights(model.named_weights(), weights, source=found.weights.path)
+    return model
+
+
+def load_tokenizer(path: str | os.PathLike[str], *, format: str | None = None) -> Tokenizer | None:
+    """Tokenizer that lies beside the weights at `path`, in any format; None if there is none.
+
+    Raises:
+      FileNotFoundError, ValueError: as `load_model`.
+    """
+    if format in (None, conversion.OWN) and conversion.is_model_directory(path):
+        return model_directory.load_tokenizer(path) if model_directory.has_tokenizer(path) else None
+    _, found = reading.open_model(path, format=format)
+    with found.weights:
+        return found.tokenizer

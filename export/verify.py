@@ -1,0 +1,238 @@
+"""Runs two models on the same inputs and prints the largest difference of each output.
+
+Each of --a and --b is a model directory, or what another project has written (see export.convert_checkpoint). Inputs
+are random ids in ragged batches, and real texts of several scripts where one of the two has a tokenizer. Where both
+have one, their ids are compared too. Outputs that both models have are compared; padding is left out.
+
+Exit code 0 if all differences are within --max_difference, 1 if not.
+
+Example:
+  python -m export.verify --a=albert_base/model.ckpt-best --b=models/base
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from absl import flags
+
+from albert_tf import door, features
+from albert_tf.tokenizer_base import Tokenizer
+from export import parity
+from export.artifacts import ENCODER_INPUTS
+
+if TYPE_CHECKING:
+    from albert_tf.config import AlbertConfig
+
+# The same weights give the same numbers; other files of them may hold narrower ones.
+MAX_DIFFERENCE = 1e-5
+CHOICES = 3  # of a multiple-choice input
+ROWS, LONGEST = 6, 64
+TEXTS = (
+    *parity.SENTENCES,
+    "Der Fluß trat über die Ufer; niemand hatte es für möglich gehalten.",
+    "Река вышла из берегов, и мельник понёс муку наверх.",
+    "夜里下了一整夜的雨,到早晨河水已经涨到桥下。",
+    "ليلة ماطرة",
+    "雨が降り続いた。",
+    "😀 naïve café, 3.14 % of 2,000",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """How far two models are apart in one output.
+
+    Attributes:
+      output: its name.
+      inputs: "random" or "texts".
+      largest: largest absolute difference.
+      magnitude: largest absolute value that the first model gives.
+    """
+
+    output: str
+    inputs: str
+    largest: float
+    magnitude: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What a comparison has found.
+
+    Attributes:
+      differences: by output and kind of input.
+      left_out: outputs that one of the two models does not have.
+      different_ids: texts whose ids differ; None where not both have a tokenizer.
+    """
+
+    differences: tuple[Difference, ...]
+    left_out: tuple[str, ...]
+    different_ids: int | None
+
+
+def compare(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    *,
+    formats: tuple[str | None, str | None] = (None, None),
+    head: str | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Runs the models at `a` and `b` on the same inputs.
+
+    Args:
+      a: a model directory, or what another project has written.
+      b: as `a`.
+      formats: format of each; None finds it out.
+      head: the head, where the files cannot tell it.
+      seed: of the random inputs.
+
+    Raises:
+      FileNotFoundError, ValueError: if a model cannot be loaded, or the two do not take the same inputs.
+    """
+    from albert_tf import loading
+
+    models = [loading.load_model(path, format=format, head=head) for path, format in zip((a, b), formats, strict=True)]
+    tokenizers = [loading.load_tokenizer(path, format=format) for path, format in zip((a, b), formats, strict=True)]
+    config = _common_config(models[0].config, models[1].config)
+    tokenizer = next((one for one in tokenizers if one is not None), None)
+    batches = [("random", batch) for batch in _random_batches(config, np.random.default_rng(seed))]
+    if tokenizer is not None:
+        batches += [("texts", batch) for batch in _text_batches(tokenizer, config)]
+    found: dict[tuple[str, str], Difference] = {}
+    names: list[set[str]] = [set(), set()]
+    for kind, batch in batches:
+        first, second = (_outputs(model, batch) for model in models)
+        names = [names[0] | first.keys(), names[1] | second.keys()]
+        for name in first.keys() & second.keys():
+            one = _difference(name, kind, first[name], second[name], batch[features.INPUT_MASK])
+            found[name, kind] = _larger(found.get((name, kind)), one)
+    both = None
+    if all(one is not None for one in tokenizers):
+        both = sum(tokenizers[0].encode(text) != tokenizers[1].encode(text) for text in TEXTS)
+    return Comparison(
+        differences=tuple(found[key] for key in sorted(found)),
+        left_out=tuple(sorted(names[0] ^ names[1])),
+        different_ids=both,
+    )
+
+
+def _common_config(a: AlbertConfig, b: AlbertConfig) -> AlbertConfig:
+    """Configuration whose inputs both models take."""
+    if a.vocab_size != b.vocab_size:
+        raise ValueError(
+            f"the models have vocabularies of {a.vocab_size} and {b.vocab_size} pieces: nothing to compare"
+        )
+    return a.replace(
+        max_position_embeddings=min(a.max_position_embeddings, b.max_position_embeddings),
+        type_vocab_size=min(a.type_vocab_size, b.type_vocab_size),
+    )
+
+
+def _random_batches(config: AlbertConfig, generator: np.random.Generator) -> Iterator[parity.Batch]:
+    """Ragged batches, one of them of the greatest length."""
+    for longest in sorted({min(LONGEST, config.max_position_embeddings), config.max_position_embeddings}):
+        rows = ROWS if longest <= LONGEST else 1
+        lengths = [longest, *generator.integers(1, longest + 1, rows - 1)]
+        shape = (rows, longest)
+        yield {
+            features.INPUT_IDS: generator.integers(0, config.vocab_size, shape).astype(np.int32),
+            features.INPUT_MASK: (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int32),
+            features.SEGMENT_IDS: generator.integers(0, config.type_vocab_size, shape).astype(np.int32),
+        }
+
+
+def _text_batches(tokenizer: Tokenizer, config: AlbertConfig) -> Iterator[parity.Batch]:
+    """The built-in texts, alone and in pairs, as the tokenizer lays them out."""
+    length = min(LONGEST, config.max_position_embeddings)
+    ids = [tokenizer.encode(text) or [tokenizer.unk_id] for text in TEXTS]
+    yield parity.make_batch([tokenizer.encode_pair(one, None, length) for one in ids])
+    if length >= 5 and config.type_vocab_size > 1:
+        yield parity.make_batch([tokenizer.encode_pair(one, two, length) for one, two in itertools.pairwise(ids)])
+
+
+def _outputs(model: Any, batch: parity.Batch) -> dict[str, np.ndarray]:
+    """Outputs of the encoder and of the head."""
+    encoder_inputs = {name: batch[name] for name in ENCODER_INPUTS}
+    outputs = dict(model.encoder.encode(encoder_inputs))
+    inputs: dict[str, np.ndarray] = dict(encoder_inputs)
+    length = batch[features.INPUT_MASK].shape[1]
+    head = model.head_config.head
+    if head in ("pretraining", "masked_lm"):
+        inputs[features.MASKED_LM_POSITIONS] = np.tile(np.arange(length, dtype=np.int32), (len(inputs["input_ids"]), 1))
+    elif head == "conditional_span":
+        inputs["p_mask"] = 1 - batch[features.INPUT_MASK]
+    elif head == "multiple_choice":
+        rolled = {name: [np.roll(value, shift, axis=0) for shift in range(CHOICES)] for name, value in inputs.items()}
+        inputs = {name: np.stack(values, axis=1) for name, values in rolled.items()}
+    return {name: np.asarray(value) for name, value in {**outputs, **model.forward(inputs)}.items()}
+
+
+def _difference(name: str, kind: str, a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> Difference:
+    """Largest difference over real tokens."""
+    if a.shape != b.shape:
+        raise ValueError(f"{name} has shape {list(a.shape)} in one model and {list(b.shape)} in the other")
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if a.ndim >= 2 and a.shape[:2] == mask.shape:  # one value for each token
+        a, b = a[mask > 0], b[mask > 0]
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError(f"{name} is not finite")
+    largest, magnitude = (float(np.abs(value).max(initial=0.0)) for value in (a - b, a))
+    return Difference(output=name, inputs=kind, largest=largest, magnitude=magnitude)
+
+
+def _larger(a: Difference | None, b: Difference) -> Difference:
+    return b if a is None or b.largest > a.largest else a
+
+
+def within(found: Comparison, max_difference: float) -> bool:
+    """Whether the models agree: every output within the bound, and equal ids."""
+    return not found.different_ids and all(one.largest <= max_difference for one in found.differences)
+
+
+def print_comparison(found: Comparison, names: Sequence[str], max_difference: float) -> None:
+    """Prints the table and the verdict."""
+    rows = [(one.output, one.inputs, one.largest, one.magnitude) for one in found.differences]
+    columns = ("output", "inputs", "largest difference", "largest value")
+    door.print_table(f"{names[0]} beside {names[1]}", columns, rows)
+    if found.left_out:
+        print(f"only one of the two has: {', '.join(found.left_out)}")
+    if found.different_ids is None:
+        print("tokenizers: not both have one, so ids were not compared")
+    else:
+        print(f"tokenizers: {found.different_ids} of {len(TEXTS)} texts give other ids")
+    verdict = "the models agree" if within(found, max_difference) else "THE MODELS DIFFER"
+    print(f"{verdict} (bound {max_difference:g})")
+
+
+def _define_flags() -> None:
+    """Flags of the command; not at import, since other commands of this package use the same names."""
+    from export.convert_checkpoint import FORMATS
+
+    formats = (*FORMATS, "albert_tf")
+    flags.DEFINE_string("a", None, "Model directory, or what another project has written.")
+    flags.DEFINE_string("b", None, "As --a.")
+    flags.DEFINE_enum("a_format", None, formats, "Format of --a; found by itself where it is not given.")
+    flags.DEFINE_enum("b_format", None, formats, "Format of --b; found by itself where it is not given.")
+    flags.DEFINE_string("head", None, "The head, where the files cannot tell it, such as regression.")
+    flags.DEFINE_float("max_difference", MAX_DIFFERENCE, "Largest absolute difference of an output.", 0.0)
+    flags.DEFINE_integer("seed", 0, "Of the random inputs.", 0)
+
+
+def main() -> int:
+    values: Mapping[str, Any] = flags.FLAGS.flag_values_dict()
+    formats = (values["a_format"], values["b_format"])
+    found = compare(values["a"], values["b"], formats=formats, head=values["head"], seed=values["seed"])
+    print_comparison(found, (values["a"], values["b"]), values["max_difference"])
+    return 0 if within(found, values["max_difference"]) else 1
+
+
+if __name__ == "__main__":
+    _define_flags()
+    door.run(main, required=["a", "b"])
