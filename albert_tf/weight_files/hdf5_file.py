@@ -12,17 +12,20 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from albert_tf.files import is_remote
+from albert_tf.weight_files import impostors
+from albert_tf.weight_files.byte_file import ByteFile
 from albert_tf.weight_files.weight_file import TensorInfo, WeightFile
 
 if TYPE_CHECKING:
     import h5py
 
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # What deflate, the best of HDF5's own filters, can make of zeros; a dataset that claims more asks for memory only.
 _MOST_EXPANSION = 1032
 _NUMBERS = (
@@ -48,20 +51,26 @@ class Hdf5File(WeightFile):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         import h5py
 
-        self.path = os.fspath(path)
-        _check_start(self.path)
-        with self._naming("cannot be opened; it is cut short or damaged, copy it again"):
-            self._file = h5py.File(self.path, "r")
+        self._bytes = ByteFile(path)
+        self.path = self._bytes.path
         try:
-            with self._naming("damaged, copy it again"):
-                self.tensors: dict[str, TensorInfo] = dict(self._walk())
+            impostors.check(self.path, self._bytes.head, expected=impostors.HDF5)
+            with self._naming("not an HDF5 file, cut short or damaged; download it again"):
+                # HDF5's own access to a local file is the fastest.
+                self._file = h5py.File(self._bytes.stream if is_remote(self.path) else self.path, "r")
+            try:
+                with self._naming("damaged; download it again"):
+                    self.tensors: dict[str, TensorInfo] = dict(self._walk())
+            except BaseException:
+                self._file.close()
+                raise
         except BaseException:
-            self._file.close()
+            self._bytes.close()
             raise
 
     def read(self, name: str) -> np.ndarray:
         info = self.tensors[name]
-        with self._naming(f"{name} cannot be read; the file is damaged, copy it again"):
+        with self._naming(f"{name} cannot be read, the file is damaged; download it again"):
             if info.dtype not in _NUMBERS:
                 raise _RefusalError(f"{name} holds {info.dtype}, not numbers")
             dataset = self._file[name]
@@ -79,6 +88,7 @@ class Hdf5File(WeightFile):
 
     def close(self) -> None:
         self._file.close()
+        self._bytes.close()
 
     def _walk(self) -> Iterator[tuple[str, TensorInfo]]:
         """Each dataset by its path, in the file's order; a group that is there twice (a ring, say) is damage."""
@@ -126,14 +136,6 @@ class _RefusalError(Exception):
     """What is wrong with a file, without its path."""
 
 
-def _check_start(path: str) -> None:
-    """Refuses what is no HDF5 file at its first bytes."""
-    with open(path, "rb") as stream:
-        start = stream.read(len(_SIGNATURE))
-    if start != _SIGNATURE:
-        raise ValueError(f"{path}: not an HDF5 file")
-
-
 def _info(dataset: h5py.Dataset, path: str) -> TensorInfo:
     """Shape and dtype of a dataset whose bytes lie in this file."""
     if dataset.external or dataset.is_virtual:
@@ -153,27 +155,28 @@ def _dtype_name(dataset: h5py.Dataset) -> str:
     return dtype.name if dtype.kind in "biuf" else "text" if dtype.kind in "OSU" else "opaque bytes"
 
 
-def write_hdf5(
-    path: str | os.PathLike[str],
-    tensors: Mapping[str, np.ndarray],
-    *,
-    attributes: Mapping[str, Mapping[str, str]] | None = None,
-) -> None:
+def write_hdf5(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) -> None:
     """Writes an HDF5 file, one tensor in memory at a time.
 
     Args:
       path: file to write; one that is there is replaced.
       tensors: array of each path, such as "layers/dense/vars/0"; each value is taken once.
-      attributes: texts by name for the groups of these paths; a group that is not there is made.
 
     Raises:
       OSError: if the file cannot be written.
     """
     import h5py
 
-    with h5py.File(path, "w") as file:
-        for group, texts in (attributes or {}).items():
-            file.require_group(group).attrs.update(texts)
+    target = os.fspath(path)
+    if is_remote(target):
+        import tensorflow as tf
+
+        with tempfile.TemporaryDirectory() as folder:  # HDF5 goes back and forth in a file, object stores do not
+            local = os.path.join(folder, "weights.h5")
+            write_hdf5(local, tensors)
+            tf.io.gfile.copy(local, target, overwrite=True)
+        return
+    with h5py.File(target, "w") as file:
         for name in tensors:
             value = tensors[name]
             if value.dtype.name == "bfloat16":
