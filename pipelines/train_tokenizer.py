@@ -58,8 +58,9 @@ _FAULTS_SHOWN = 10
 
 
 def main() -> None:
+    from albert_tf import normalizer
     from albert_tf.tokenizer import TokenizerConfig
-    from pipelines import files, normalizer, readers, vocabulary
+    from pipelines import files, readers, vocabulary
 
     verbose = bool(flags.FLAGS.verbosity >= 1)
     with door.checking_flags():

@@ -35,6 +35,7 @@ BASE = {
         "head_config",
         "initial_weights",
         "json_object",
+        "normalizer",
         "progress",
         "randomness",
         "scripts",

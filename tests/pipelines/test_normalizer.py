@@ -10,8 +10,9 @@ import unicodedata
 import pytest
 import sentencepiece
 
+from albert_tf import normalizer
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig, normalize_text
-from pipelines import normalizer, vocabulary
+from pipelines import vocabulary
 from tests.pipelines.conftest import make_documents
 
 CONFIGS = [

@@ -21,7 +21,6 @@ from typing import Any
 import sentencepiece
 
 from albert_tf.tokenizer import TokenizerConfig, normalize_text
-from pipelines.records import varint
 
 _NAME = b"albert"
 # Field numbers of sentencepiece_model.proto, and the two kinds of fields it has there besides fixed 32 bits.
@@ -143,8 +142,17 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
 def _serialize(number: int, kind: int, value: Any) -> bytes:
-    head = varint(number << 3 | kind)
+    head = _varint(number << 3 | kind)
     if kind == _VARINT:
-        return head + varint(value)
-    return head + (varint(len(value)) if kind == _BYTES else b"") + value
+        return head + _varint(value)
+    return head + (_varint(len(value)) if kind == _BYTES else b"") + value
