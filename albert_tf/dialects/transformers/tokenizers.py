@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.dialects.transformers.configuration import Configuration
+from albert_tf.dialects.transformers.fast_tokenizer import fast_tokenizer
 from albert_tf.files import exists, read_whole
 from albert_tf.json_object import JsonConfig, parse_object
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
@@ -23,7 +24,7 @@ _FAST_FILE = "tokenizer.json"
 _SENTENCEPIECE = ("AlbertTokenizer", "AlbertTokenizerFast")
 _WORDPIECE = ("BertTokenizer", "BertTokenizerFast")
 _ANY = (None, "PreTrainedTokenizerFast", "TokenizersBackend")
-_UNKNOWN_ID = 1  # that their AlbertTokenizer takes, whatever the file says
+_SPLITS = "split_digit_comma"  # ours; their tokenizers pass over it
 
 
 def read_tokenizer(folder: str, configuration: Configuration) -> tuple[Tokenizer | None, tuple[str, ...]]:
@@ -78,10 +79,11 @@ def read_tokenizer(folder: str, configuration: Configuration) -> tuple[Tokenizer
 def _sentencepiece_settings(values: Mapping[str, Any]) -> tuple[JsonConfig | None, str]:
     """Our settings, and what differs; None where no settings of ours do the same."""
     lower, keep = values.get("do_lower_case", True), values.get("keep_accents", False)
-    if not isinstance(lower, bool) or not isinstance(keep, bool):
-        return None, "do_lower_case and keep_accents must be true or false"
+    splits = values.get(_SPLITS, True)
+    if not all(isinstance(value, bool) for value in (lower, keep, splits)):
+        return None, f"do_lower_case, keep_accents and {_SPLITS} must be true or false"
     note = "" if values.get("remove_space", True) else "remove_space is false; here, white space becomes single spaces"
-    return TokenizerConfig(lower_case=lower, strip_accents=not keep), note
+    return TokenizerConfig(lower_case=lower, strip_accents=not keep, split_digit_comma=splits), note
 
 
 def _wordpiece_settings(values: Mapping[str, Any]) -> tuple[JsonConfig | None, str]:
@@ -97,33 +99,33 @@ def _wordpiece_settings(values: Mapping[str, Any]) -> tuple[JsonConfig | None, s
 
 
 def check_tokenizer(tokenizer: Tokenizer, vocab_size: int) -> None:
-    """Refuses a tokenizer that would give other ids there.
+    """Refuses a tokenizer that does not fit the model.
 
     Raises:
-      ValueError: says which setting.
+      ValueError: names both sizes.
     """
     if tokenizer.vocab_size != vocab_size:
         raise ValueError(f"the tokenizer has {tokenizer.vocab_size} pieces, the model was made for {vocab_size}")
-    if isinstance(tokenizer, AlbertTokenizer) and tokenizer.unk_id != _UNKNOWN_ID:
-        raise ValueError(
-            f"the tokenizer's unknown piece has id {tokenizer.unk_id}; transformers takes {_UNKNOWN_ID} in every "
-            "vocabulary of ALBERT, and would give other ids"
-        )
 
 
 def tokenizer_files(tokenizer: Tokenizer, *, longest: int) -> dict[str, bytes]:
     """Content of the files by name; `longest` is the longest sequence, in tokens, of the model."""
-    values: dict[str, Any] = {"model_max_length": longest}
+    values: dict[str, Any] = {
+        "model_max_length": longest,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
     if isinstance(tokenizer, AlbertTokenizer):
         values |= {
-            "tokenizer_class": _SENTENCEPIECE[0],
+            # The class that takes tokenizer.json as it is: AlbertTokenizer would read two apostrophes as one quotation mark.
+            "tokenizer_class": "PreTrainedTokenizerFast",
             "do_lower_case": tokenizer.config.lower_case,
             "keep_accents": not tokenizer.config.strip_accents,
             "remove_space": True,
+            _SPLITS: tokenizer.config.split_digit_comma,
             "bos_token": CLS_PIECE,
             "eos_token": SEP_PIECE,
         }
-        vocabulary = tokenizer.vocabulary
+        files = {tokenizer.vocabulary_file: tokenizer.vocabulary, _FAST_FILE: fast_tokenizer(tokenizer)}
     elif isinstance(tokenizer, WordPieceTokenizer):
         values |= {
             "tokenizer_class": _WORDPIECE[0],
@@ -131,7 +133,8 @@ def tokenizer_files(tokenizer: Tokenizer, *, longest: int) -> dict[str, bytes]:
             "strip_accents": tokenizer.config.lower_case,
             "tokenize_chinese_chars": True,
         }
-        vocabulary = tokenizer.vocabulary.removeprefix(b"\xef\xbb\xbf")  # which is a part of the first piece there
+        # Its mark would be a part of the first piece there.
+        files = {tokenizer.vocabulary_file: tokenizer.vocabulary.removeprefix(b"\xef\xbb\xbf")}
     else:
         raise ValueError(f"transformers has no tokenizer such as {type(tokenizer).__name__}")
     values |= {
@@ -142,4 +145,4 @@ def tokenizer_files(tokenizer: Tokenizer, *, longest: int) -> dict[str, bytes]:
         "mask_token": MASK_PIECE,
     }
     content = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    return {tokenizer.vocabulary_file: vocabulary, CONFIG_FILE: content.encode()}
+    return {**files, CONFIG_FILE: content.encode()}
