@@ -26,6 +26,8 @@ INPUT_IDS = "input_ids"
 INPUT_MASK = "input_mask"
 SEGMENT_IDS = "segment_ids"
 MASKED_LM_POSITIONS = "masked_lm_positions"
+P_MASK = "p_mask"  # SQuAD 2.0: 1 where no answer may start or end
+START_POSITIONS = "start_positions"  # SQuAD 2.0, in training: where the answer starts
 
 # What the losses need besides.
 MASKED_LM_IDS = "masked_lm_ids"

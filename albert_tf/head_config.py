@@ -38,7 +38,8 @@ class HeadConfig(JsonConfig):
         answerability).
       num_labels: labels (C) of a classifier or token classifier; None for other heads.
       labels: their names, one for each; None if they are not known.
-      dropout_prob: dropout probability before the head's last layer, in [0, 1); none for the pretraining heads.
+      dropout_prob: dropout probability before the head's last layer, in [0, 1); none for the pretraining heads. If it
+        is not named, that of the original: 0.1, and 0 for "span".
       start_n_top: starts that "conditional_span" goes on with.
       end_n_top: ends that it gives for each of them.
       pooler: whether the model has a pooler; heads that read the sentence vector need one.
@@ -47,7 +48,7 @@ class HeadConfig(JsonConfig):
     head: Head = "pretraining"
     num_labels: int | None = None
     labels: tuple[str, ...] | None = None
-    dropout_prob: float = 0.1
+    dropout_prob: float | None = None
     start_n_top: int = 5
     end_n_top: int = 5
     pooler: bool = True
@@ -59,6 +60,8 @@ class HeadConfig(JsonConfig):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.dropout_prob is None:
+            object.__setattr__(self, "dropout_prob", 0.0 if self.head == "span" else 0.1)
         if isinstance(self.dropout_prob, bool) or not isinstance(self.dropout_prob, (int, float)):
             raise ValueError(f"dropout_prob must be a number, got {self.dropout_prob!r}")
         if not 0.0 <= self.dropout_prob < 1.0:

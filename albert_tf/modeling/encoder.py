@@ -1,4 +1,4 @@
-"""AlbertEncoder: factorized embedding, one block called L times, pooler.
+"""AlbertEncoder: factorized embedding, one block called L times, and a pooler unless it is made without one.
 
 Source: Lan et al. 2020 (arXiv 1909.11942), section 3.1.
 
@@ -22,6 +22,7 @@ from albert_tf import features
 from albert_tf.config import AlbertConfig
 from albert_tf.initial_weights import initial_weight
 from albert_tf.modeling import layer_stack
+from albert_tf.modeling.blocks import make_blocks, shared_sublayers
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.layers import Pooler, TransformerEncoderBlock, weight_initializer
 from albert_tf.modeling.packing import PackedLayout
@@ -36,12 +37,13 @@ class AlbertEncoder(keras.Model):
 
     Inputs, a dict of int32 [B, S]: `input_ids`, `input_mask` (1 at tokens, 0 at padding), `segment_ids`.
 
-    Outputs, a dict: `sequence_output` float [B, S, H] and `pooled_output` float [B, H]; with
+    Outputs, a dict: `sequence_output` float [B, S, H] and, if it has a pooler, `pooled_output` float [B, H]; with
     `return_all_encoder_outputs` also `embedding_output` float [B, S, E] and `encoder_outputs`, a list of L times
-    float [B, S, H].
+    float [B, S, H]. Where only words are factorized, `embedding_output` is float [B, S, H].
 
     Args:
       config: shape of the model.
+      pooler: whether there is a pooler.
       return_all_encoder_outputs: whether to return the embeddings and each layer's output too.
       seed: whole number that the initial weights are drawn from; None draws other weights every time.
       dtype: Keras dtype policy or its name; None takes Keras' global one.
@@ -51,6 +53,7 @@ class AlbertEncoder(keras.Model):
         self,
         config: AlbertConfig,
         *,
+        pooler: bool = True,
         return_all_encoder_outputs: bool = False,
         seed: int | None = None,
         dtype: Any = None,
@@ -75,8 +78,8 @@ class AlbertEncoder(keras.Model):
                 dtype=policy,
                 name="embedding_projection",
             )
-        blocks = _make_blocks(config, policy)
-        pooler = Pooler(initializer_range=config.initializer_range, dtype=policy, name="pooler")
+        blocks = make_blocks(config, policy)
+        pool = Pooler(initializer_range=config.initializer_range, dtype=policy, name="pooler") if pooler else None
 
         inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in ENCODER_INPUTS}
         embedded = embeddings(inputs[features.INPUT_IDS], inputs[features.SEGMENT_IDS])
@@ -86,10 +89,12 @@ class AlbertEncoder(keras.Model):
             for block in layer:
                 hidden = block(hidden, inputs[features.INPUT_MASK])
             layer_outputs.append(hidden)
-        outputs = _outputs(embedded, layer_outputs, pooler(hidden), return_all_encoder_outputs)
+        pooled = None if pool is None else pool(hidden)
+        outputs = _outputs(embedded, layer_outputs, pooled, return_all_encoder_outputs)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
 
         self.config = config
+        self.has_pooler = pooler
         self.return_all_encoder_outputs = return_all_encoder_outputs
         self.policy = policy
         # Found again by name: Keras would track a layer held in a plain attribute a second time.
@@ -108,9 +113,9 @@ class AlbertEncoder(keras.Model):
         return self.get_layer("embedding_projection") if self.config.embedding_projection else None
 
     @property
-    def pooler(self) -> Pooler:
-        """The pooler."""
-        return self.get_layer("pooler")
+    def pooler(self) -> Pooler | None:
+        """The pooler, or None where the encoder was made without one."""
+        return self.get_layer("pooler") if self.has_pooler else None
 
     @property
     def layer_blocks(self) -> list[list[TransformerEncoderBlock]]:
@@ -172,8 +177,8 @@ class AlbertEncoder(keras.Model):
         if layout is not None:
             embedded = layout.unpack(embedded)
             layer_outputs = [layout.unpack(x) for x in layer_outputs]
-        pooled = self.pooler(layer_outputs[-1])
-        if layout is not None:
+        pooled = None if self.pooler is None else self.pooler(layer_outputs[-1])
+        if layout is not None and pooled is not None:
             pooled *= tf.cast(mask[:, :1] > 0, pooled.dtype)
         return _outputs(embedded, layer_outputs, pooled, all_outputs)
 
@@ -216,18 +221,20 @@ class AlbertEncoder(keras.Model):
         named = self.embeddings.named_weights(f"{prefix}/embeddings")
         if self.embedding_projection is not None:
             named |= {f"{prefix}/embedding_projection/{v.name}": v for v in self.embedding_projection.weights}
-        shared = _shared_sublayers(self.config)
+        shared = shared_sublayers(self.config)
         for layer, blocks in enumerate(self.layer_blocks):
             for inner, block in enumerate(blocks):
                 for part in ("attention", "feed_forward"):
                     place = f"group_{self.config.group_of_layer(layer)}" if part in shared else f"layer_{layer}"
                     named |= getattr(block, part).named_weights(f"{prefix}/{place}/inner_{inner}/{part}")
-        named |= {f"{prefix}/pooler/{v.name}": v for v in self.pooler.dense.weights}
+        if self.pooler is not None:
+            named |= {f"{prefix}/pooler/{v.name}": v for v in self.pooler.dense.weights}
         return named
 
     def get_config(self) -> dict[str, Any]:
         return {
             "config": self.config.to_dict(),
+            "pooler": self.has_pooler,
             "return_all_encoder_outputs": self.return_all_encoder_outputs,
             "dtype": keras.saving.serialize_keras_object(self.policy),
             "name": self.name,
@@ -245,46 +252,10 @@ def initialize_weights(named_weights: Mapping[str, keras.Variable], seed: int, i
         variable.assign(initial_weight(name, shape, seed=seed, initializer_range=initializer_range))
 
 
-def _shared_sublayers(config: AlbertConfig) -> tuple[str, ...]:
-    """Sublayers whose weights the layers of one group share."""
-    both = ("attention", "feed_forward")
-    return {"all": both, "attention": both[:1], "ffn": both[1:], "none": ()}[config.parameter_sharing]
-
-
-def _make_blocks(config: AlbertConfig, policy: Any) -> list[list[TransformerEncoderBlock]]:
-    """Blocks of each layer, made once for each distinct set of sublayers."""
-    shared = _shared_sublayers(config)
-    first_of_group: dict[tuple[int, int], TransformerEncoderBlock] = {}
-    layers = []
-    for layer in range(config.num_hidden_layers):
-        group = config.group_of_layer(layer)
-        blocks = []
-        for inner in range(config.inner_group_num):
-            first = first_of_group.get((group, inner))
-            if first is None or len(shared) < 2:
-                place = f"group_{group}" if len(shared) == 2 else f"layer_{layer}"
-                block = TransformerEncoderBlock(
-                    num_attention_heads=config.num_attention_heads,
-                    intermediate_size=config.intermediate_size,
-                    hidden_act=config.hidden_act,
-                    hidden_dropout_prob=config.hidden_dropout_prob,
-                    attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-                    initializer_range=config.initializer_range,
-                    attention=first.attention if first is not None and "attention" in shared else None,
-                    feed_forward=first.feed_forward if first is not None and "feed_forward" in shared else None,
-                    dtype=policy,
-                    name=f"{place}_inner_{inner}",
-                )
-                first_of_group.setdefault((group, inner), block)
-            else:
-                block = first
-            blocks.append(block)
-        layers.append(blocks)
-    return layers
-
-
 def _outputs(embedded: Any, layer_outputs: list, pooled: Any, return_all: bool) -> dict[str, Any]:
-    outputs = {"sequence_output": layer_outputs[-1], "pooled_output": pooled}
+    outputs = {"sequence_output": layer_outputs[-1]}
+    if pooled is not None:
+        outputs["pooled_output"] = pooled
     if return_all:
         outputs |= {"embedding_output": embedded, "encoder_outputs": layer_outputs}
     return outputs

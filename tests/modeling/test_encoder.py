@@ -121,7 +121,7 @@ def test_packed_form_gives_every_dense_layer_the_real_tokens_only(monkeypatch):
     call = keras.layers.Dense.call
 
     def spy(self, inputs, *args, **kwargs):
-        if self is not encoder.pooler.dense:
+        if self is not encoder.get_layer("pooler").dense:
             rows.append((self.name, tuple(inputs.shape[:-1])))
         return call(self, inputs, *args, **kwargs)
 
