@@ -213,10 +213,11 @@ def write_configuration(config: AlbertConfig, head: HeadConfig, *, dtype: str, t
         "architectures": [architecture(head)],
         "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
         "layer_norm_eps": 1e-12,
-        "classifier_dropout_prob": head.dropout_prob,
         "dtype": dtype,
         "tie_word_embeddings": True,
     }
+    if head.head != "span":  # which has no dropout there
+        values["classifier_dropout_prob"] = head.dropout_prob
     if head.head in LABELLED or head.head == "regression":
         labels = head.labels or tuple(f"LABEL_{number}" for number in range(head.num_labels or 1))
         values["id2label"] = {str(number): label for number, label in enumerate(labels)}

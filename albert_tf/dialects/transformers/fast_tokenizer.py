@@ -1,9 +1,10 @@
 """`tokenizer.json`: an `AlbertTokenizer` for the tokenizers library, without which transformers' tokenizers do not run.
 
-The library would make one out of `spiece.model` by itself, but not in every environment (its reader needs a protobuf as new
-as the one that sentencepiece was made with), and would give other ids: it keeps pieces such as "2010," whole, takes two
-apostrophes for a quotation mark, and drops all nonspacing marks where the original drops combining characters. What stands
-here gives ours. Only where Greek capitals end a word do the ids differ: the library has one small sigma.
+transformers would make one out of `spiece.model` by itself, but not in every environment (its reader needs a protobuf
+as new as the one that sentencepiece was made with), and would give other ids: it keeps pieces such as "2010," whole,
+takes two apostrophes for a quotation mark, and drops nonspacing marks where the original drops combining characters.
+What stands here gives ours. Only where a Greek capital sigma ends a word may they differ: the library knows no other
+small one there.
 
 Form of the file: huggingface/tokenizers, tokenizers/src/tokenizer/serialization.rs; conversion out of SentencePiece:
 huggingface/transformers, convert_slow_tokenizer.py, AlbertConverter. Fields of a model file: google/sentencepiece,
@@ -127,7 +128,7 @@ def _combining_characters() -> str:
 
 
 def _fields(message: bytes, *, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-    """Fields of a Protocol Buffers message by number: bytes or a whole number. Checked before: SentencePiece took it."""
+    """Fields of a Protocol Buffers message by number: bytes or a whole number. SentencePiece has taken it before."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

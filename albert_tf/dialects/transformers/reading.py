@@ -175,7 +175,7 @@ def _choose_file(folder: str) -> tuple[str, list[str]]:
             2, f"has no weights, {', '.join(_WEIGHTS[:-1])} or {_WEIGHTS[-1]} is expected{found}", folder
         )
     others = there[1:]
-    return there[0], [f"{there[0]} was read; {', '.join(others)} beside it was not."] if others else []
+    return there[0], [f"{there[0]} was read; {', '.join(others)} beside it not."] if others else []
 
 
 def _open(path: str, name: str) -> WeightFile:

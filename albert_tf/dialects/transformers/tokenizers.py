@@ -116,7 +116,7 @@ def tokenizer_files(tokenizer: Tokenizer, *, longest: int) -> dict[str, bytes]:
     }
     if isinstance(tokenizer, AlbertTokenizer):
         values |= {
-            # The class that takes tokenizer.json as it is: AlbertTokenizer would read two apostrophes as one quotation mark.
+            # It takes tokenizer.json as it is; their AlbertTokenizer would take two apostrophes for a quotation mark.
             "tokenizer_class": "PreTrainedTokenizerFast",
             "do_lower_case": tokenizer.config.lower_case,
             "keep_accents": not tokenizer.config.strip_accents,
