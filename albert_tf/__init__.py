@@ -18,9 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig
+    from albert_tf.head_config import HeadConfig
     from albert_tf.model_directory import load_model, load_tokenizer, save_model_directory
     from albert_tf.modeling.encoder import AlbertEncoder
-    from albert_tf.modeling.models import AlbertPretrainingModel
+    from albert_tf.modeling.head_model import AlbertHeadModel
+    from albert_tf.modeling.models import (
+        AlbertClassifierModel,
+        AlbertConditionalSpanModel,
+        AlbertEncoderModel,
+        AlbertMaskedLMModel,
+        AlbertMultipleChoiceModel,
+        AlbertPretrainingModel,
+        AlbertRegressionModel,
+        AlbertSpanModel,
+        AlbertTokenClassifierModel,
+        make_model,
+    )
     from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
     from albert_tf.tokenizer_base import Tokenizer
     from albert_tf.wordpiece import WordPieceConfig, WordPieceTokenizer
@@ -28,30 +41,52 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlbertClassifierModel",
+    "AlbertConditionalSpanModel",
     "AlbertConfig",
     "AlbertEncoder",
+    "AlbertEncoderModel",
+    "AlbertHeadModel",
+    "AlbertMaskedLMModel",
+    "AlbertMultipleChoiceModel",
     "AlbertPretrainingModel",
+    "AlbertRegressionModel",
+    "AlbertSpanModel",
+    "AlbertTokenClassifierModel",
     "AlbertTokenizer",
+    "HeadConfig",
     "Tokenizer",
     "TokenizerConfig",
     "WordPieceConfig",
     "WordPieceTokenizer",
     "load_model",
     "load_tokenizer",
+    "make_model",
     "save_model_directory",
 ]
 
 _HOMES = {
+    "AlbertClassifierModel": "albert_tf.modeling.models",
+    "AlbertConditionalSpanModel": "albert_tf.modeling.models",
     "AlbertConfig": "albert_tf.config",
     "AlbertEncoder": "albert_tf.modeling.encoder",
+    "AlbertEncoderModel": "albert_tf.modeling.models",
+    "AlbertHeadModel": "albert_tf.modeling.head_model",
+    "AlbertMaskedLMModel": "albert_tf.modeling.models",
+    "AlbertMultipleChoiceModel": "albert_tf.modeling.models",
     "AlbertPretrainingModel": "albert_tf.modeling.models",
+    "AlbertRegressionModel": "albert_tf.modeling.models",
+    "AlbertSpanModel": "albert_tf.modeling.models",
+    "AlbertTokenClassifierModel": "albert_tf.modeling.models",
     "AlbertTokenizer": "albert_tf.tokenizer",
+    "HeadConfig": "albert_tf.head_config",
     "Tokenizer": "albert_tf.tokenizer_base",
     "TokenizerConfig": "albert_tf.tokenizer",
     "WordPieceConfig": "albert_tf.wordpiece",
     "WordPieceTokenizer": "albert_tf.wordpiece",
     "load_model": "albert_tf.model_directory",
     "load_tokenizer": "albert_tf.model_directory",
+    "make_model": "albert_tf.modeling.models",
     "save_model_directory": "albert_tf.model_directory",
 }
 

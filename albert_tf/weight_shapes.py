@@ -35,10 +35,12 @@ def block_places(config: AlbertConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     for layer in range(config.num_hidden_layers):
         group = config.group_of_layer(layer)
         for inner in range(config.inner_group_num):
+            places = []
             if shared and group not in seen:
-                yield f"encoder/group_{group}/inner_{inner}", shared
+                places.append((f"encoder/group_{group}/inner_{inner}", shared))
             if single:
-                yield f"encoder/layer_{layer}/inner_{inner}", single
+                places.append((f"encoder/layer_{layer}/inner_{inner}", single))
+            yield from sorted(places, key=lambda place: place[1])  # attention first
         seen.add(group)
 
 

@@ -189,10 +189,11 @@ def load_tflite_runner(path: str | os.PathLike[str], model_directory: str | os.P
 
     Raises:
       FileNotFoundError: if either is missing.
-      ValueError: if either is damaged, or they do not belong together.
+      ValueError: if either is damaged, they do not belong together, or the model has other heads than pretraining's.
     """
-    from albert_tf.model_directory import load_tokenizer, read_max_seq_length
+    from albert_tf.model_directory import check_head, load_tokenizer, read_max_seq_length
 
+    check_head(model_directory, ("pretraining",), reader="export.run_saved_model")
     max_seq_length = read_max_seq_length(model_directory)
     with open(path, "rb") as stream:
         content = stream.read()

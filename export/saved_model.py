@@ -85,19 +85,21 @@ def export_saved_model(
     advice = "name another folder, or pass --overwrite to replace it"
     with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
         from albert_tf.model_directory import (
-            load_model,
+            check_head,
+            load_pretraining_model,
             load_tokenizer,
             read_config,
             read_max_seq_length,
             read_sentence_objective,
         )
 
+        check_head(model_directory, ("pretraining",), reader="export.saved_model")
         objective = read_sentence_objective(model_directory)
         longest = read_config(model_directory).max_position_embeddings
         if max_seq_length is None:
             max_seq_length = read_max_seq_length(model_directory)
         max_seq_length = checked_max_seq_length(max_seq_length, longest)
-        model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
+        model, tokenizer = load_pretraining_model(model_directory), load_tokenizer(model_directory)
         write_saved_models(
             folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k, sentence_objective=objective
         )

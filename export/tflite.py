@@ -80,7 +80,13 @@ def export_tflite(
       FileNotFoundError: if the model directory or a file in it is missing.
       ValueError: if it is damaged, `output` exists, or the file does not agree with the source.
     """
-    from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_sentence_objective
+    from albert_tf.model_directory import (
+        check_head,
+        load_pretraining_model,
+        load_tokenizer,
+        read_config,
+        read_sentence_objective,
+    )
     from export import parity
 
     if quantization not in QUANTIZATIONS or head not in HEADS:
@@ -95,12 +101,13 @@ def export_tflite(
     if os.path.exists(output) and not overwrite:
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
+    check_head(model_directory, ("pretraining",), reader="export.tflite")
     if read_sentence_objective(model_directory) == "none" and head in ("sentence_order", "pretraining", "all"):
         raise ValueError(
             f"{os.fspath(model_directory)}: trained with sentence_objective none, so its sentence-order head knows "
             f"nothing; head must be masked_lm or encoder, got {head}"
         )
-    model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
+    model, tokenizer = load_pretraining_model(model_directory), load_tokenizer(model_directory)
     begun = time.monotonic()
     content = convert(model, quantization=quantization, head=head)
     logging.info("converted in %.1f s", time.monotonic() - begun)

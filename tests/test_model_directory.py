@@ -125,7 +125,7 @@ def test_missing_directory(tmp_path):
 def test_damaged_weights_are_named(directory):
     path = directory / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ValueError, match=r"model\.safetensors: not a safetensors file, or a damaged one"):
+    with pytest.raises(ValueError, match=r"model\.safetensors: cut short: has \d+ bytes, its header says \d+"):
         model_directory.load_model(directory)
 
 

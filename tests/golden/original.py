@@ -25,11 +25,20 @@ _RENAMED = (
     (r"^cls/predictions/output_bias", "masked_lm/output_bias"),
     (r"^cls/seq_relationship/output_weights", "sentence_order/kernel"),
     (r"^cls/seq_relationship/output_bias", "sentence_order/bias"),
+    (r"^start_logits/dense/", "conditional_span/start/"),
+    (r"^end_logits/dense_0/", "conditional_span/end_hidden/"),
+    (r"^end_logits/LayerNorm/", "conditional_span/end_layer_norm/"),
+    (r"^end_logits/dense_1/", "conditional_span/end/"),
+    (r"^answer_class/dense_0/", "conditional_span/answerable_hidden/"),
+    (r"^answer_class/dense_1/", "conditional_span/answerable/"),
 )
 
 
-def read_weights(checkpoint: pathlib.Path, slot: str = "") -> dict[str, np.ndarray]:
-    """Weights by our names, or with `slot` ("adam_m", "adam_v") the optimizer's state of each."""
+def read_weights(checkpoint: pathlib.Path, slot: str = "", head: str = "") -> dict[str, np.ndarray]:
+    """Weights by our names, or with `slot` ("adam_m", "adam_v") the optimizer's state of each.
+
+    `head` is our name of what the original calls "output_weights" and "output_bias" alone.
+    """
     reader = tf.train.load_checkpoint(str(checkpoint))
     weights = {}
     for name in reader.get_variable_to_shape_map():
@@ -39,13 +48,18 @@ def read_weights(checkpoint: pathlib.Path, slot: str = "") -> dict[str, np.ndarr
         ours = stem if slot else name
         for pattern, replacement in _RENAMED:
             ours = re.sub(pattern, replacement, ours)
+        if name in ("output_weights", "output_bias"):
+            ours = f"{head}/{'kernel' if name == 'output_weights' else 'bias'}"
         value = reader.get_tensor(name)
-        weights[ours] = value.T if ours == "sentence_order/kernel" else value
+        weights[ours] = value.T if name.endswith("output_weights") else value
     return weights
 
 
-def read_transformers_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Weights of a transformers file by our names; its dense kernels are stored output first."""
+def read_transformers_weights(path: pathlib.Path, head: str = "classifier") -> dict[str, np.ndarray]:
+    """Weights of a transformers file by our names; its dense kernels are stored output first.
+
+    `head` is our name of what is "classifier" there.
+    """
     from safetensors.numpy import load_file
 
     renamed = (
@@ -65,6 +79,8 @@ def read_transformers_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
         (r"^predictions\.dense\.", "masked_lm/dense/"),
         (r"^predictions\.bias$", "masked_lm/output_bias"),
         (r"^sop_classifier\.classifier\.", "sentence_order/"),
+        (r"^classifier\.", f"{head}/"),
+        (r"^qa_outputs\.", "span/"),
         (r"layer_norm\.weight$", "layer_norm/gamma"),
         (r"layer_norm\.bias$", "layer_norm/beta"),
         (r"/weight$", "/kernel"),

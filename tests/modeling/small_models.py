@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.head_config import HeadConfig
 
 SEQ_LENGTH, PREDICTIONS = 13, 4
 # A full row, a row of one token, one with holes (its first position is a token), one without tokens, one ragged.
@@ -40,6 +41,20 @@ def make_batch(seed: int = 5, rows: tuple[str, ...] = MASK_ROWS) -> dict[str, np
     }
 
 
+def batch_for(head: str, seed: int = 5, rows: tuple[str, ...] = MASK_ROWS) -> dict[str, np.ndarray]:
+    """`make_batch` with what the head takes besides; three texts for each choice, rotated."""
+    batch = make_batch(seed, rows)
+    if head not in ("pretraining", "masked_lm"):
+        del batch["masked_lm_positions"]
+    if head == "conditional_span":
+        # The padding, and some of the tokens.
+        tokens = np.random.default_rng(seed).integers(0, 3, batch["input_mask"].shape) > 0
+        batch["p_mask"] = 1 - batch["input_mask"] * tokens.astype(np.int32)
+    if head == "multiple_choice":
+        return {key: np.stack([np.roll(value, shift, 0) for shift in (0, 1, 3)], 1) for key, value in batch.items()}
+    return batch
+
+
 def randomize(named_weights, seed: int = 11) -> dict[str, np.ndarray]:
     """Gives every weight, biases and LayerNorm included, a random value, and returns the values by name."""
     generator = np.random.default_rng(seed)
@@ -60,4 +75,19 @@ SHARING_CASES: dict[str, dict[str, Any]] = {
     "groups_attention": {"num_hidden_groups": 2, "inner_group_num": 2, "parameter_sharing": "attention"},
     "no_projection": {"embedding_size": 24},
     "forced_projection": {"embedding_size": 24, "embedding_projection": True},
+}
+
+HEAD_CASES: dict[str, HeadConfig] = {
+    "pretraining": HeadConfig(),
+    "masked_lm": HeadConfig(head="masked_lm"),
+    "masked_lm_without_pooler": HeadConfig(head="masked_lm", pooler=False),
+    "encoder": HeadConfig(head="encoder"),
+    "encoder_without_pooler": HeadConfig(head="encoder", pooler=False),
+    "classifier": HeadConfig(head="classifier", num_labels=5, dropout_prob=0.2),
+    "regression": HeadConfig(head="regression"),
+    "multiple_choice": HeadConfig(head="multiple_choice", dropout_prob=0.3),
+    "token_classifier": HeadConfig(head="token_classifier", labels=("O", "B", "I")),
+    "span": HeadConfig(head="span"),
+    "span_without_pooler": HeadConfig(head="span", pooler=False),
+    "conditional_span": HeadConfig(head="conditional_span", start_n_top=4, end_n_top=2),
 }
