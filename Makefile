@@ -9,7 +9,7 @@ RUN = .venv/bin/python
 # Modules that share costly fixtures name a group, and stay on one worker.
 PYTEST = -m pytest -n 2 --dist=loadgroup --no-loadscope-reorder --durations=15
 
-.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 test-kill tpu-check lint format clean
+.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 test-kill test-peers tpu-check lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,10 @@ endif
 test-kill: env  ## a run killed 25 times, against an undisturbed one; some ten minutes
 	$(RUN) -m pytest -m kill -s tests/end_to_end $(PYTEST_ARGS)
 
+test-peers:  ## compares with transformers on PyTorch, in an environment of its own
+	@sh setup/prepare.sh peers
+	.venv-peers/bin/python -m pytest -m peers tests/peers $(PYTEST_ARGS)
+
 lint: env  ## ruff, format check, mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -60,4 +64,4 @@ format: env  ## puts the sources into form
 	$(RUN) -m ruff format .
 
 clean:  ## removes the environments and caches (not the demo's folder)
-	rm -rf .venv .venv-tf220 .venv-tpu .venv-tpu-check .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	rm -rf .venv .venv-tf220 .venv-tpu .venv-tpu-check .venv-peers .mypy_cache .ruff_cache .pytest_cache *.egg-info

@@ -79,6 +79,16 @@ ENVIRONMENTS: Mapping[str, Environment] = {
         disk_bytes=2 * GIB,
         temporary_bytes=1 * GIB,
     ),
+    "peers": Environment(
+        folder=".venv-peers",
+        requirements=("requirements.txt", "requirements-dev.txt", "requirements-peers.txt"),
+        # PyTorch asks for more of CUDA than its import needs; see requirements-peers.txt.
+        resolves=False,
+        imports="tensorflow_text, torch, transformers",
+        download="3.5 GB",
+        disk_bytes=12 * GIB,
+        temporary_bytes=5 * GIB,
+    ),
 }
 
 

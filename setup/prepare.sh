@@ -5,12 +5,13 @@
 #   sh setup/prepare.sh tf220     .venv-tf220, the same on TensorFlow 2.20
 #   sh setup/prepare.sh tpu       .venv-tpu, the same on tensorflow-tpu, for a TPU machine
 #   sh setup/prepare.sh tpu-check .venv-tpu-check, the TPU's compiler alone
+#   sh setup/prepare.sh peers     .venv-peers, everything and transformers on PyTorch
 #
 # PYTHON=/path/of/python names the Python to use; else python3.13 down to python3 are tried. A candidate is run, not only
 # looked up: the name may belong to a shim of a version manager behind which nothing is installed.
 set -u
 
-name=${1:?usage: sh setup/prepare.sh main|tf220|tpu|tpu-check}
+name=${1:?usage: sh setup/prepare.sh main|tf220|tpu|tpu-check|peers}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
 # Modules from elsewhere must not get into the environment.
 unset PYTHONHOME PYTHONPATH
