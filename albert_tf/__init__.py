@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig
     from albert_tf.head_config import HeadConfig
-    from albert_tf.model_directory import load_model, load_tokenizer, save_model_directory
+    from albert_tf.loading import load_model
+    from albert_tf.model_directory import load_tokenizer, save_model_directory
     from albert_tf.modeling.encoder import AlbertEncoder
     from albert_tf.modeling.head_model import AlbertHeadModel
     from albert_tf.modeling.models import (
@@ -84,7 +85,7 @@ _HOMES = {
     "TokenizerConfig": "albert_tf.tokenizer",
     "WordPieceConfig": "albert_tf.wordpiece",
     "WordPieceTokenizer": "albert_tf.wordpiece",
-    "load_model": "albert_tf.model_directory",
+    "load_model": "albert_tf.loading",
     "load_tokenizer": "albert_tf.model_directory",
     "make_model": "albert_tf.modeling.models",
     "save_model_directory": "albert_tf.model_directory",

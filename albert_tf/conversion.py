@@ -19,7 +19,7 @@ from albert_tf.dialects import reading
 from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.dialects.matching import MatchedWeights, Row, match
 from albert_tf.dialects.tables import Entry
-from albert_tf.files import whole_directory, write_whole
+from albert_tf.files import exists, whole_directory, write_whole
 from albert_tf.head_config import HEADS, HeadConfig
 from albert_tf.weight_shapes import weight_shapes
 
@@ -58,10 +58,7 @@ class ConversionReport:
 
 def is_model_directory(path: str | os.PathLike[str]) -> bool:
     """Whether `path` is a model directory of ours; the original's folders have the same configuration file."""
-    return all(
-        model_directory.exists(os.path.join(path, name))
-        for name in (model_directory.CONFIG_FILE, model_directory.WEIGHTS_FILE)
-    )
+    return all(exists(os.path.join(path, name)) for name in (model_directory.CONFIG_FILE, model_directory.WEIGHTS_FILE))
 
 
 @contextlib.contextmanager

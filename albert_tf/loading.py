@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from albert_tf import conversion, model_directory
 from albert_tf.dialects import reading
@@ -12,6 +12,7 @@ from albert_tf.dialects import reading
 if TYPE_CHECKING:
     import keras
 
+    from albert_tf.modeling.head_model import AlbertHeadModel
     from albert_tf.tokenizer_base import Tokenizer
 
 
@@ -22,7 +23,7 @@ def load_model(
     format: str | None = None,
     head: str | None = None,
     allow_missing: Sequence[str] = (),
-) -> Any:
+) -> AlbertHeadModel:
     """Model at `path`, a `keras.Model` that can be part of a larger one; its class follows the head.
 
     Args:
@@ -38,10 +39,11 @@ def load_model(
       ValueError: if a file is damaged, of no known format, or the weights are not those of the configuration.
     """
     from albert_tf.modeling.models import make_model
+    from albert_tf.stored_weights import assign_weights
 
     with conversion.open_weights(path, format=format, head=head, allow_missing=allow_missing) as (_, found, weights):
         model = make_model(found.config, found.head, dtype=dtype)
-        model_directory.assign_weights(model.named_weights(), weights, source=found.weights.path)
+        assign_weights(model.named_weights(), weights, source=found.weights.path)
     return model
 
 

@@ -114,8 +114,9 @@ def compare(
             one = _difference(name, kind, first[name], second[name], batch[features.INPUT_MASK])
             found[name, kind] = _larger(found.get((name, kind)), one)
     both = None
-    if all(one is not None for one in tokenizers):
-        both = sum(tokenizers[0].encode(text) != tokenizers[1].encode(text) for text in TEXTS)
+    first_tokenizer, second_tokenizer = tokenizers
+    if first_tokenizer is not None and second_tokenizer is not None:
+        both = sum(first_tokenizer.encode(text) != second_tokenizer.encode(text) for text in TEXTS)
     return Comparison(
         differences=tuple(found[key] for key in sorted(found)),
         left_out=tuple(sorted(names[0] ^ names[1])),
