@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import is_remote
+from albert_tf.files import is_remote, read_whole
 from albert_tf.head_config import HeadConfig
 from albert_tf.json_object import JsonConfig, parse_object
 from albert_tf.tokenizer import TokenizerConfig
@@ -63,7 +63,7 @@ def read_values(folder: str, needed_by: str) -> tuple[dict[str, Any], str]:
         raise FileNotFoundError(
             2, f"No {CONFIG_FILE} there, which {needed_by} needs: put the model's configuration beside it", folder
         )
-    values = parse_object(read_file(path), source=path)
+    values = parse_object(read_whole(path), source=path)
     for key, allowed in _FIXED.items():
         if values.pop(key, allowed) != allowed:
             raise ValueError(f"{path}: {key} is supported at {allowed!r} only")
@@ -99,7 +99,7 @@ def read_head_config(folder: str) -> HeadConfig | None:
     if HEAD_CONFIG_FILE not in list_folder(folder):
         return None
     path = os.path.join(folder, HEAD_CONFIG_FILE)
-    return HeadConfig.from_json(read_file(path), source=path)
+    return HeadConfig.from_json(read_whole(path), source=path)
 
 
 def read_tokenizer(
@@ -118,7 +118,7 @@ def read_tokenizer(
     path = _find_vocabulary(folder)
     if path is None:
         return None, ("no vocabulary lies beside the weights: the model comes without a tokenizer",)
-    content = read_file(path)
+    content = read_whole(path)
     wordpiece = is_wordpiece(path, content)
     config, notes = _tokenizer_config(folder, WordPieceConfig if wordpiece else TokenizerConfig, lower_case)
     tokenizer = make_tokenizer(path, content, path, config.to_json().encode())
@@ -137,9 +137,9 @@ def _tokenizer_config(
         return config.replace(lower_case=lower_case), ()
     if TOKENIZER_CONFIG_FILE in list_folder(folder):
         path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
-        values = parse_object(read_file(path), source=path)
+        values = parse_object(read_whole(path), source=path)
         if values.keys() <= config.to_dict().keys():
-            return kind.from_json(read_file(path), source=path), ()
+            return kind.from_json(read_whole(path), source=path), ()
         if isinstance(values.get("do_lower_case"), bool):  # another project's file of this name
             return config.replace(lower_case=values["do_lower_case"]), ()
     return config, ("letters are lowered before the vocabulary sees them, as all published vocabularies need it",)
@@ -164,15 +164,3 @@ def list_folder(folder: str) -> list[str]:
         return sorted(tf.io.gfile.listdir(folder)) if tf.io.gfile.isdir(folder) else []
     folder = folder or "."
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-
-
-def read_file(path: str) -> bytes:
-    """Content of a small file."""
-    if is_remote(path):
-        import tensorflow as tf
-
-        with tf.io.gfile.GFile(path, "rb") as remote:
-            content: bytes = remote.read()
-        return content
-    with open(path, "rb") as stream:
-        return stream.read()

@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.dialects.files_beside import list_folder, read_file
+from albert_tf.dialects.files_beside import list_folder
+from albert_tf.files import read_whole
 from albert_tf.weight_files import impostors
 from albert_tf.weight_files.wire_format import fields
 
@@ -58,7 +59,7 @@ def read_saved_model(folder: str) -> Any:
     from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(folder, SAVED_MODEL)
-    content = read_file(path)
+    content = read_whole(path)
     message = saved_model_pb2.SavedModel()
     try:
         message.ParseFromString(content)
@@ -137,7 +138,7 @@ def _keras_texts(message: Any, folder: str) -> Iterator[str]:
             yield node.user_object.metadata
     if KERAS_METADATA in list_folder(folder):
         try:
-            for number, node in fields(read_file(os.path.join(folder, KERAS_METADATA))):
+            for number, node in fields(read_whole(os.path.join(folder, KERAS_METADATA))):
                 if number == 1 and isinstance(node, bytes):
                     yield from (
                         content.decode("utf-8", "replace")

@@ -22,7 +22,7 @@ from albert_tf.files import write_whole
 from albert_tf.head_config import HeadConfig
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.tokenizer_files import CONFIG_FILE as TOKENIZER_CONFIG_FILE
-from albert_tf.weight_files.checkpoint import Checkpoint, write_checkpoint
+from albert_tf.weight_files.checkpoint import Checkpoint, is_damaged, write_checkpoint
 from albert_tf.weight_shapes import weight_shapes
 
 NAME = "original"
@@ -65,8 +65,12 @@ _FIELDS = (
 
 
 def recognises(path: str) -> bool:
-    """Whether there is a checkpoint with the original's names at `path`."""
-    return tf1_checkpoints.layout_at(path) in (tf1_checkpoints.ORIGINAL, tf1_checkpoints.KERAS_PORT)
+    """Whether there is a checkpoint with the original's names at `path`, or one so damaged that it has no names."""
+    known = (tf1_checkpoints.ORIGINAL, tf1_checkpoints.KERAS_PORT)
+    try:
+        return tf1_checkpoints.layout_at(path) in known or is_damaged(path)
+    except Exception:  # as in `layout_at`
+        return False
 
 
 def table(config: AlbertConfig, head: HeadConfig) -> tuple[Entry, ...]:

@@ -25,6 +25,7 @@ from albert_tf.dialects.files_beside import CONFIG_FILE
 from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.dialects.module_graph import SAVED_MODEL
 from albert_tf.dialects.tables import Entry
+from albert_tf.files import read_whole
 from albert_tf.head_config import HeadConfig
 from albert_tf.weight_files.checkpoint import Checkpoint
 from albert_tf.weight_files.weight_file import TensorInfo
@@ -35,7 +36,8 @@ TITLE = "TensorFlow Hub's module directory (TensorFlow 1 modules and TensorFlow 
 _VARIABLES = os.path.join("variables", "variables")
 _ASSETS = "assets"
 _PUBLISHED = ("base", "large", "xlarge", "xxlarge")
-_GARDEN_MARK = garden_names.POOLER.encode()
+# What the message in saved_model.pb holds where the variables cannot be read.
+_MARKS = (b"bert/encoder/transformer/group_0/", garden_names.POOLER.encode())
 
 
 def recognises(path: str) -> bool:
@@ -46,7 +48,8 @@ def recognises(path: str) -> bool:
             return False
         if tf1_checkpoints.layout_at(os.path.join(folder, _VARIABLES)) == tf1_checkpoints.ORIGINAL:
             return True
-        return _GARDEN_MARK in files_beside.read_file(os.path.join(folder, SAVED_MODEL))
+        content = read_whole(os.path.join(folder, SAVED_MODEL))
+        return any(mark in content for mark in _MARKS)
     except Exception:  # whatever is wrong there, another dialect may know it, or opening will tell
         return False
 

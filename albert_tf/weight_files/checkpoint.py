@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import is_remote
+from albert_tf.files import exists, is_remote, read_whole
 from albert_tf.weight_files import impostors
 from albert_tf.weight_files.bundle_index import BundleIndex, parse_index
 from albert_tf.weight_files.weight_file import TensorInfo, WeightFile
@@ -36,9 +36,9 @@ def find_prefix(path: str) -> str:
     if _is_folder(path):
         return _find_in_folder(path)
     prefix = _PART.sub("", path)
-    if not _exists(prefix + _INDEX):
-        if _exists(path):
-            impostors.check(path, _read(path, impostors.HEAD_SIZE), expected=impostors.CHECKPOINT)
+    if not exists(prefix + _INDEX):
+        if exists(path):
+            impostors.check(path, _head(path), expected=impostors.CHECKPOINT)
         raise FileNotFoundError(2, f"No checkpoint there: {os.path.basename(prefix)}{_INDEX} is missing", path)
     return prefix
 
@@ -47,7 +47,7 @@ def _find_in_folder(folder: str) -> str:
     names = _list(folder)
     prefixes = [name.removesuffix(_INDEX) for name in names if name.endswith(_INDEX)]
     if "checkpoint" in names:
-        latest = _LATEST.search(_read(os.path.join(folder, "checkpoint")).decode("utf-8", "replace"))
+        latest = _LATEST.search(read_whole(os.path.join(folder, "checkpoint")).decode("utf-8", "replace"))
         # An absolute path in there is where the training was, which is seldom where the files are now.
         name = os.path.basename(latest[1]) if latest else ""
         if name in prefixes:
@@ -62,6 +62,16 @@ def _find_in_folder(folder: str) -> str:
     )
 
 
+def is_damaged(path: str) -> bool:
+    """Whether the names at `path` are a checkpoint's, but it cannot be found or its index cannot be read."""
+    try:
+        read_index(find_prefix(path))
+    except Exception:  # of a file system, too
+        names = _list(path) if _is_folder(path) else [os.path.basename(path)]
+        return any(_PART.search(name) for name in names) or exists(f"{path}.data-00000-of-00001")
+    return False
+
+
 def read_index(prefix: str) -> BundleIndex:
     """The index of a checkpoint.
 
@@ -70,7 +80,7 @@ def read_index(prefix: str) -> BundleIndex:
       ValueError: if it is damaged, or something else.
     """
     path = prefix + _INDEX
-    content = _read(path)
+    content = read_whole(path)
     try:
         return parse_index(content)
     except ValueError as error:
@@ -109,10 +119,10 @@ class Checkpoint(WeightFile):
                 needed[entry.shard] = max(needed[entry.shard], entry.offset + entry.size)
         for shard, size in enumerate(needed):
             path = f"{self.path}.data-{shard:05}-of-{index.num_shards:05}"
-            if not _exists(path):
+            if not exists(path):
                 raise FileNotFoundError(2, f"Missing, but {self.path}{_INDEX} needs it; {_AGAIN}", path)
             if (found := _size(path)) < size:
-                impostors.check(path, _read(path, impostors.HEAD_SIZE), expected=impostors.CHECKPOINT)
+                impostors.check(path, _head(path), expected=impostors.CHECKPOINT)
                 raise ValueError(f"{path}: cut short: has {found} bytes, its index needs {size}; {_AGAIN}")
 
     def read(self, name: str) -> np.ndarray:
@@ -168,10 +178,6 @@ def _is_folder(path: str) -> bool:
     return bool(_gfile().isdir(path)) if is_remote(path) else os.path.isdir(path)
 
 
-def _exists(path: str) -> bool:
-    return bool(_gfile().exists(path)) if is_remote(path) else os.path.exists(path)
-
-
 def _list(folder: str) -> list[str]:
     return sorted(_gfile().listdir(folder) if is_remote(folder) else os.listdir(folder))
 
@@ -180,7 +186,7 @@ def _size(path: str) -> int:
     return int(_gfile().stat(path).length) if is_remote(path) else os.path.getsize(path)
 
 
-def _read(path: str, size: int = -1) -> bytes:
+def _head(path: str) -> bytes:
     with _gfile().GFile(path, "rb") if is_remote(path) else open(path, "rb") as stream:
-        content: bytes = stream.read(size)
+        content: bytes = stream.read(impostors.HEAD_SIZE)
     return content

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from albert_tf.dialects.foreign_model import ForeignModel
+from albert_tf.dialects.matching import match
 from albert_tf.weight_shapes import weight_shapes
 
 
@@ -21,6 +22,8 @@ def assert_holds(model: ForeignModel, weights: dict[str, np.ndarray]) -> None:
         assert ours.shape == shapes[entry.ours], entry
         np.testing.assert_array_equal(ours, weights[entry.ours], err_msg=entry.ours)
         np.testing.assert_array_equal(entry.transform.to_theirs(ours), theirs, err_msg=entry.theirs)
+    matched = match(model)
+    assert {name: matched[name].tobytes() for name in shapes} == {name: weights[name].tobytes() for name in shapes}
     assert left_over(model) == []
 
 

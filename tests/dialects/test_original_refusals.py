@@ -121,3 +121,29 @@ def test_our_word_on_the_head_must_fit(tmp_path: pathlib.Path) -> None:
     (tmp_path / "head_config.json").write_text('{"head": "classifier"}')
     with pytest.raises(ValueError, match=r"head_config.json: num_labels must be a whole number"):
         original.open_model(str(tmp_path))
+
+
+def test_a_damaged_checkpoint_is_recognised_so_that_opening_it_says_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    config, head = make_config(), HeadConfig(head="encoder")
+    write_original(tmp_path, original_tensors(config, head, random_weights(config, head)), config)
+    prefix, index = str(tmp_path / "model.ckpt-best"), tmp_path / "model.ckpt-best.index"
+    content = index.read_bytes()
+    for damaged, message in (
+        (b"<html>", "is a web page"),
+        (content[:-1], "is no index of a TensorFlow checkpoint, or"),
+    ):
+        index.write_bytes(damaged)
+        for path in (prefix, str(tmp_path), str(index)):
+            assert original.recognises(path)
+            with pytest.raises(ValueError, match=rf"model\.ckpt-best\.index: {message}"):
+                original.open_model(path)
+    index.unlink()
+    for path in (prefix, str(tmp_path), f"{prefix}.data-00000-of-00001"):
+        assert original.recognises(path)
+        with pytest.raises(FileNotFoundError, match="No checkpoint there"):
+            original.open_model(path)
+    for name in ("model.ckpt-1.index", "model.ckpt-2.index"):
+        (tmp_path / name).write_bytes(content)
+    assert original.recognises(str(tmp_path))
+    with pytest.raises(ValueError, match=r"holds 2 checkpoints \(model.ckpt-1, model.ckpt-2\)"):
+        original.open_model(str(tmp_path))

@@ -195,6 +195,7 @@ def test_damaged_files_are_called_what_they_are(tmp_path: pathlib.Path) -> None:
         tf_hub.open_model(path)
     file.write_bytes(content)
     (tmp_path / "m" / "variables" / "variables.index").unlink()
+    assert tf_hub.recognises(path)
     with pytest.raises(FileNotFoundError, match=r"variables.index is missing"):
         tf_hub.open_model(path)
 
