@@ -102,6 +102,8 @@ def _text(head: bytes) -> tuple[str, str] | None:
     if any(ord(character) < 32 and character not in "\t\n\r\f" for character in text):
         return None
     text = text.strip()
+    if encoding != "utf-8" and not text[:8].isascii():
+        return None  # nearly any bytes are some text in UTF-16
     if not text:
         return "blank", _DOWNLOAD
     begin = " ".join(text[:80].split())
