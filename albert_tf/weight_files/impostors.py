@@ -31,8 +31,8 @@ _STARTS = (
     (TORCH_LEGACY_START, PYTORCH, _NAMED),
     (b"\x93NUMPY", "a NumPy array", "convert the model with the program that wrote it"),
     (b"GGUF", "a GGUF file", "take the model's unquantised weights"),
-    (b"\x1f\x8b", "a gzip archive", _UNPACK),
-    (b"BZh", "a bzip2 archive", _UNPACK),
+    (b"\x1f\x8b\x08", "a gzip archive", _UNPACK),
+    (b"BZh91AY&SY", "a bzip2 archive", _UNPACK),
     (b"\xfd7zXZ\x00", "an xz archive", _UNPACK),
     (b"\x28\xb5\x2f\xfd", "a zstd archive", _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
@@ -46,6 +46,7 @@ _ZIPS = (
     (r"(metadata|config)\.json|model\.weights\.h5", "a Keras archive (.keras)", "save its weights in another form"),
     (r".*", "a zip archive", _UNPACK),
 )
+_PICKLE = re.compile(rb"\x80[\x02-\x05][]}(cX\x8a\x8c\x95]")
 _MARKUP = re.compile(rb"<(!doctype|!--|\?xml|[a-z])", re.IGNORECASE)
 _PROTOCOL_0_CALL = re.compile(r"\(*c([\w.]+)\n([\w.]+)\n")
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -81,7 +82,7 @@ def recognise(head: bytes) -> tuple[str, str] | None:
         return "a tar archive", _UNPACK
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MAX_SAFETENSORS_HEADER:
         return SAFETENSORS, _NAMED
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and len(head) > 2:
+    if _PICKLE.match(head):
         return (PYTORCH if head[2:] in TORCH_LEGACY_START else "a Python pickle"), _NAMED
     if len(head) > 8 and not head.strip(b"\x00"):
         return "nothing but zeros as far as it was looked at: a download that broke off", _DOWNLOAD
@@ -101,6 +102,8 @@ def _text(head: bytes) -> tuple[str, str] | None:
     if any(ord(character) < 32 and character not in "\t\n\r\f" for character in text):
         return None
     text = text.strip()
+    if encoding != "utf-8" and not text[:8].isascii():
+        return None  # nearly any bytes are some text in UTF-16
     if not text:
         return "blank", _DOWNLOAD
     begin = " ".join(text[:80].split())

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import zlib
 from typing import Any
 
 from albert_tf.weight_files import impostors
 from albert_tf.weight_files.byte_file import ByteFile
-from albert_tf.weight_files.torch_pickle import PickleReader
+from albert_tf.weight_files.torch_pickle import MAX_PICKLE, PickleReader
 from albert_tf.weight_files.torch_tensors import CALLS, Storage, make_storage
 from albert_tf.weight_files.zip_members import Member, read_members
 
@@ -78,20 +79,31 @@ def _read_zip(file: ByteFile) -> Contents:
     folder = pickles[0].removesuffix("data.pkl")
     if f"{folder}constants.pkl" in members:
         raise ValueError(f"{file.path}: is a TorchScript program, not weights; save the model's state_dict()")
+    needed = [name for name in members if name in (*pickles, f"{folder}byteorder") or name.startswith(f"{folder}data/")]
+    for name in needed:
+        if not members[name].is_stored:
+            raise ValueError(
+                f"{file.path}: its member {name!r} is compressed or encrypted; PyTorch writes its members as they are: "
+                f"unpack it and save the model again"
+            )
     order = members.get(f"{folder}byteorder")
     order_name = b"little" if order is None else file.read_at(order.begin, min(order.size, 16))
     if order_name not in (b"little", b"big"):
         raise ValueError(f"{file.path}: damaged: its order of bytes is neither little nor big")
     storages = _Storages(file.path)
-    begin, size = members[pickles[0]].begin, members[pickles[0]].size
-    root = PickleReader(file, begin, begin + size, calls=CALLS, persistent=storages).load()
+    member = members[pickles[0]]
+    end = member.begin + member.size
+    root = PickleReader(file, member.begin, end, calls=CALLS, persistent=storages).load()
+    # A damaged name would still be a name.
+    if member.crc and member.size <= MAX_PICKLE and zlib.crc32(file.read_at(member.begin, member.size)) != member.crc:
+        raise ValueError(f"{file.path}: damaged: its pickle is not the one that was written; download the file again")
     places = {}
     for key, count in storages.bytes.items():
-        member = members.get(f"{folder}data/{key}")
-        if member is None or member.size != count:
-            has = "is missing" if member is None else f"has {member.size} bytes"
+        place = members.get(f"{folder}data/{key}")
+        if place is None or place.size != count:
+            has = "is missing" if place is None else f"has {place.size} bytes"
             raise ValueError(f"{file.path}: damaged: storage {key[:50]!r} {has}, expected {count} bytes")
-        places[key] = member
+        places[key] = place
     return Contents(root, places, order_name == b"big")
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from albert_tf.weight_files.byte_file import ByteFile
 
-_MAX_BYTES = 2**26  # of a pickle; that of a model with ten thousand tensors has two million
+MAX_PICKLE = 2**26  # bytes; that of a model with ten thousand tensors has two million
 _MAX_STEPS = 1_000_000  # a tensor takes about thirty-five
 _MAX_STRING = 2**20  # bytes; names of tensors have a few dozen
 _MAX_LONG = 64  # bytes of a whole number; PyTorch's magic number has ten
@@ -82,7 +82,7 @@ class PickleReader:
           ValueError: if it names other globals, is damaged or beyond all measure; the path is named.
         """
         self._stack, self._marks, self._memo = [], [], {}
-        limit = self.at + _MAX_BYTES
+        limit = self.at + MAX_PICKLE
         for _ in range(_MAX_STEPS):
             opcode = self._take(1)
             if opcode == pickle.STOP:

@@ -27,18 +27,20 @@ class Member:
       begin: byte of the file where its content begins.
       size: its length in bytes.
       crc: CRC-32 of its content; 0 if the writer did not compute it.
+      is_stored: whether the bytes are there as they are, neither compressed nor encrypted.
     """
 
     begin: int
     size: int
     crc: int
+    is_stored: bool = True
 
 
 def read_members(file: ByteFile) -> dict[str, Member]:
     """Every member by name.
 
     Raises:
-      ValueError: if the archive is damaged, compressed or encrypted.
+      ValueError: if the archive is damaged.
     """
     begin, size, count = _find_directory(file)
     if size > _MAX_DIRECTORY or begin + size > file.size:
@@ -60,14 +62,10 @@ def read_members(file: ByteFile) -> dict[str, Member]:
         extra = directory[at + name_size : at + name_size + extra_size]
         at += name_size + extra_size + comment_size
         length, packed, header = _widen(file, (length, packed, header), extra)
-        if flags & 1 or method != 0 or packed != length:
-            raise ValueError(
-                f"{file.path}: its member {name!r} is compressed or encrypted; expected one that PyTorch wrote, with "
-                f"its members as they are: unpack it and save the model again"
-            )
+        is_stored = not flags & 1 and method == 0 and packed == length
         if name in members:
             raise ValueError(f"{file.path}: damaged: has two members named {name!r}")
-        members[name] = Member(_content_begin(file, header, length), length, crc)
+        members[name] = Member(_content_begin(file, header, packed), length, crc, is_stored)
     return members
 
 

@@ -203,6 +203,12 @@ def test_a_damaged_storage_is_seen_by_its_checksum(tmp_path: pathlib.Path) -> No
         np.testing.assert_array_equal(weights.read("row"), VALUES[7:14])  # a part has no checksum
 
 
+def test_a_damaged_name_is_seen_by_its_checksum(tmp_path: pathlib.Path) -> None:
+    content = zip_form({"query.weight": X}, {"5": VALUES.tobytes()}).replace(b"query.weight", b"quary.weight")
+    with pytest.raises(ValueError, match="damaged: its pickle is not the one that was written; download the file"):
+        read_all(tmp_path / "x.bin", content)
+
+
 def test_a_boolean_of_no_truth(tmp_path: pathlib.Path) -> None:
     root = {"x": tensor(storage("Bool", "0", 3), 0, (3,), (1,))}
     with pytest.raises(ValueError, match=r"x\.bin: damaged: a Boolean behind byte \d+ is neither 0 nor 1"):
@@ -216,8 +222,15 @@ def test_a_compressed_archive_is_refused(tmp_path: pathlib.Path, method: int) ->
         read_all(tmp_path / "x.bin", content)
 
 
+def test_compressed_members_that_nobody_needs_are_no_harm(tmp_path: pathlib.Path) -> None:
+    content = zip_form({"x": X}, {"5": VALUES.tobytes()}, more={"notes.txt": b"x" * 999})
+    np.testing.assert_array_equal(read_all(tmp_path / "x.bin", content)["x"], VALUES.reshape(5, 7))
+
+
 def test_torchscript_is_refused(tmp_path: pathlib.Path) -> None:
-    content = zip_form({"x": X}, {"5": VALUES.tobytes()}, more={"constants.pkl": b"\x80\x02)."})
+    content = zip_form(
+        {"x": X}, {"5": VALUES.tobytes()}, more={"constants.pkl": b"\x80\x02).", "code/x.py": b"x" * 999}
+    )
     with pytest.raises(ValueError, match="is a TorchScript program, not weights"):
         read_all(tmp_path / "x.bin", content)
 

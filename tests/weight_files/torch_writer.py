@@ -105,7 +105,7 @@ def zip_form(
         for key, content in storages.items():
             archive.writestr(f"{folder}/data/{key}", content)
         for name, content in (more or {}).items():
-            archive.writestr(f"{folder}/{name}", content)
+            archive.writestr(f"{folder}/{name}", content, zipfile.ZIP_DEFLATED)
         archive.writestr(f"{folder}/version", b"3\n")
     return buffer.getvalue()
 
