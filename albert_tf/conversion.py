@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from albert_tf import model_directory
 from albert_tf.config import AlbertConfig
@@ -67,6 +68,7 @@ def open_weights(
     *,
     format: str | None = None,
     head: str | None = None,
+    head_settings: Mapping[str, Any] | None = None,
     allow_missing: Sequence[str] = (),
 ) -> Iterator[tuple[str, ForeignModel, MatchedWeights]]:
     """The model at `path` in any format, opened: its format, the model, and its weights by canonical name.
@@ -75,6 +77,7 @@ def open_weights(
       path: a model directory, or what another project has written: a checkpoint prefix, a file or a folder.
       format: a name out of `reading.DIALECTS`, or "albert_tf"; None finds it out.
       head: the head, where the files cannot tell it.
+      head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
       allow_missing: glob patterns of names that may be unmatched; see `match`.
 
     Raises:
@@ -88,6 +91,8 @@ def open_weights(
     else:
         name, model = reading.open_model(path, format=format, head=head)
     with model.weights:
+        if head_settings:
+            model = dataclasses.replace(model, head=model.head.replace(**head_settings))
         yield name, model, match(model, allow_missing=allow_missing)
 
 
@@ -97,6 +102,7 @@ def convert(
     *,
     format: str | None = None,
     head: str | None = None,
+    head_settings: Mapping[str, Any] | None = None,
     allow_missing: Sequence[str] = (),
     overwrite: bool = False,
 ) -> ConversionReport:
@@ -110,6 +116,7 @@ def convert(
         `target`.
       head: the head, where the files cannot tell it; of a model directory, the part to take out: "masked_lm" leaves
         sentence order away, "encoder" every head.
+      head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
       allow_missing: glob patterns of names that may be unmatched; see `match`.
       overwrite: whether a folder with content at `target` is replaced.
 
@@ -125,7 +132,13 @@ def convert(
         )
     if outward and format not in reading.WRITTEN:
         raise ValueError(f"{format!r} is read only; a model directory can be written as {', '.join(reading.WRITTEN)}")
-    opened = open_weights(source, format=OWN if outward else format, head=head, allow_missing=allow_missing)
+    opened = open_weights(
+        source,
+        format=OWN if outward else format,
+        head=head,
+        head_settings=head_settings,
+        allow_missing=allow_missing,
+    )
     with (
         whole_directory(target, replace=overwrite, advice=_ADVICE) as folder,
         opened as (source_format, model, weights),

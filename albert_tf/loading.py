@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from albert_tf import conversion, model_directory
 from albert_tf.dialects import reading
@@ -22,6 +22,7 @@ def load_model(
     dtype: keras.DTypePolicy | str | None = None,
     format: str | None = None,
     head: str | None = None,
+    head_settings: Mapping[str, Any] | None = None,
     allow_missing: Sequence[str] = (),
 ) -> AlbertHeadModel:
     """Model at `path`, a `keras.Model` that can be part of a larger one; its class follows the head.
@@ -31,6 +32,7 @@ def load_model(
       dtype: Keras dtype policy or its name; None takes Keras' global one.
       format: the other project's format, a name out of `albert_tf.dialects.reading.DIALECTS`; None finds it out.
       head: the head, where the files cannot tell it.
+      head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
       allow_missing: glob patterns of names that may be unmatched. A weight that the files lack then starts as in a new
         model; a tensor without a place is left out.
 
@@ -41,7 +43,10 @@ def load_model(
     from albert_tf.modeling.models import make_model
     from albert_tf.stored_weights import assign_weights
 
-    with conversion.open_weights(path, format=format, head=head, allow_missing=allow_missing) as (_, found, weights):
+    opened = conversion.open_weights(
+        path, format=format, head=head, head_settings=head_settings, allow_missing=allow_missing
+    )
+    with opened as (_, found, weights):
         model = make_model(found.config, found.head, dtype=dtype)
         assign_weights(model.named_weights(), weights, source=found.weights.path)
     return model

@@ -17,7 +17,7 @@ from absl import logging
 
 _FIRST_LINE_SECONDS = 2.0
 _LONGEST_PAUSE_SECONDS = 30.0
-_PIPE_WIDTH = 160  # columns of a table that goes to a file or pipe, which has no width of its own
+_PIPE_WIDTH = 500  # columns: a log is searched and cut by other programs, so nothing is folded
 
 
 class Progress:
@@ -149,7 +149,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     shown = table.Table(title=text.Text(title), title_justify="left", box=box.SIMPLE_HEAD)
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], (int, float)) for row in rows)
-        shown.add_column(text.Text(name), justify="right" if numeric else "left")
+        shown.add_column(text.Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         shown.add_row(*(text.Text(_formatted(value)) for value in row))  # Text, so that "[mask]" is no markup
     width = None if _is_terminal(sys.stdout) else _PIPE_WIDTH

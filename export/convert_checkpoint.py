@@ -17,16 +17,19 @@ Examples:
 
 from __future__ import annotations
 
+import collections
 import shlex
 from typing import TYPE_CHECKING
 
 from absl import flags
 
 from albert_tf import door
+from albert_tf.dialects.tables import SAME
 from export.artifacts import check_apart
 
 if TYPE_CHECKING:
     from albert_tf.conversion import ConversionReport
+    from albert_tf.dialects.matching import Row
 
 FORMATS = ("original", "tf_hub", "model_garden", "transformers", "kerashub", "albert_zh")
 
@@ -52,6 +55,9 @@ def _define_flags() -> None:
             "The head, where the files cannot tell it, such as regression for an original checkpoint with one output. "
             "For a model directory the part to take out: masked_lm leaves sentence order away, encoder every head.",
         )
+        flags.DEFINE_list("labels", None, "Names of a classifier's labels, where the files do not hold them.")
+        flags.DEFINE_integer("start_n_top", None, "Starts that a SQuAD 2.0 head goes on with; by default 5.", 1)
+        flags.DEFINE_integer("end_n_top", None, "Ends that it gives for each of them; by default 5.", 1)
         flags.DEFINE_multi_string(
             "allow_missing",
             [],
@@ -62,29 +68,36 @@ def _define_flags() -> None:
 
 
 def print_report(report: ConversionReport) -> None:
-    """Prints what became of each tensor, and the sums."""
-    rows = [
-        (
-            row.status,
-            row.ours or "-",
-            row.theirs,
-            _shape(row.our_shape),
-            _shape(row.their_shape),
-            row.dtype or "-",
-            row.note,
-        )
-        for row in report.rows
-    ]
-    columns = ("tensor", "ours", report.target_format if report.target_format != "albert_tf" else report.source_format)
-    door.print_table("What became of each tensor", (*columns, "our shape", "theirs", "dtype", "how"), rows)
+    """Prints what became of each tensor, and the sums; of ignored ones how many there are for each reason."""
+    other = report.source_format if report.target_format == "albert_tf" else report.target_format
+    rows = [(row.ours, row.theirs, _shape(row), _how(row)) for row in report.rows if row.status == "used"]
+    door.print_table("Tensors used", ("albert_tf", other, "shape", "there"), rows)
+    for status, meaning in (
+        ("missing", "missing: these start as in a new model"),
+        ("left over", "left over: the model has no place for these"),
+    ):
+        names = [(row.ours or row.theirs, _shape(row)) for row in report.rows if row.status == status]
+        if names:
+            door.print_table(f"Tensors {meaning}", ("name", "shape"), names)
     counts = report.counts()
     print(", ".join(f"{count:,} {status}" for status, count in counts.items()))
+    reasons = collections.Counter(row.note for row in report.rows if row.status == "ignored")
+    for reason, count in sorted(reasons.items()):
+        print(f"ignored: {count:,} x {reason}")
     for note in report.notes:
         print(f"note: {note}")
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "-" if shape is None else str(list(shape))
+def _shape(row: Row) -> str:
+    return str(list(row.our_shape or row.their_shape or ()))
+
+
+def _how(row: Row) -> str:
+    """How a tensor lies in the other file, and its dtype where that is not the usual one."""
+    parts = [] if row.our_shape == row.their_shape else [str(list(row.their_shape or ()))]
+    parts += [] if row.note == SAME.name else [row.note]
+    parts += [] if row.dtype == "float32" else [row.dtype]
+    return ", ".join(parts)
 
 
 def main() -> None:
@@ -98,11 +111,13 @@ def main() -> None:
             f"--from={source} is a model directory already; name what to write with --format: original, transformers "
             "or kerashub"
         )
+    settings = {name: getattr(values, name) for name in ("labels", "start_n_top", "end_n_top")}
     report = conversion.convert(
         source,
         target,
         format=values.format,
         head=values.head,
+        head_settings={name: value for name, value in settings.items() if value is not None},
         allow_missing=values.allow_missing,
         overwrite=values.overwrite,
     )
