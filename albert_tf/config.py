@@ -154,15 +154,21 @@ class AlbertConfig(JsonConfig):
     def named(cls, name: str, **changes: Any) -> Self:
         """Published configuration: "base", "large", "xlarge", "xxlarge", each also as "base_v1" or "base_v2".
 
-        A plain name means v2 (no dropout). `changes` replaces single fields.
+        A plain name means v2 (no dropout). "tiny_zh" and "small_zh" are the small Chinese models of albert_zh in the
+        original's layout. "albert_" may stand before each. `changes` replaces single fields.
 
         Raises:
           ValueError: for an unknown name or field.
         """
-        size, _, version = name.removeprefix("albert_").partition("_")
+        plain = name.removeprefix("albert_")
+        if plain in _CHINESE:
+            return cls.from_dict({**_CHINESE[plain], **changes})
+        size, _, version = plain.partition("_")
         if size not in _PUBLISHED or version not in ("", "v1", "v2"):
-            known = ", ".join(_PUBLISHED)
-            raise ValueError(f"unknown configuration {name!r}: give one of {known}, plain or with _v1 or _v2")
+            known, chinese = ", ".join(_PUBLISHED), ", ".join(_CHINESE)
+            raise ValueError(
+                f"unknown configuration {name!r}: give one of {known}, plain or with _v1 or _v2, or one of {chinese}"
+            )
         fields = dict(_PUBLISHED[size])
         if version == "v1" and size != "xxlarge":
             fields.update(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
@@ -193,4 +199,22 @@ _PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     "xlarge": {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 8192},
     "xxlarge": {"hidden_size": 4096, "num_hidden_layers": 12, "num_attention_heads": 64, "intermediate_size": 16384},
+}
+
+# albert_zh's albert_tiny_google and albert_small_google: without dropout, GELU in its tanh form.
+_CHINESE: Mapping[str, Mapping[str, Any]] = {
+    "tiny_zh": {
+        "vocab_size": 21128,
+        "hidden_size": 312,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 12,
+        "intermediate_size": 1248,
+    },
+    "small_zh": {
+        "vocab_size": 21128,
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    },
 }

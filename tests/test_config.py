@@ -90,9 +90,66 @@ def test_named_sizes(name, width, depth, heads, feed_forward):
     assert AlbertConfig.named(f"albert_{name}_v1").hidden_dropout_prob == (0.0 if name == "xxlarge" else 0.1)
 
 
-def test_unknown_name_is_refused():
-    with pytest.raises(ValueError, match="unknown configuration 'huge'"):
-        AlbertConfig.named("huge")
+# The files that lie in the released archives, as pretrained configurations of other libraries repeat them:
+# PaddlePaddle/PaddleNLP, paddlenlp/transformers/albert/modeling.py; v2 of base also ngoanpv/albert_vi, README.md; tiny
+# also 34127chi/albert_zh_sr, albert_config_tiny_g.json (with fewer layers).
+PUBLISHED = {
+    "base_v1": (768, 12, 12, 3072, 0.1, 30000),
+    "base_v2": (768, 12, 12, 3072, 0.0, 30000),
+    "large_v1": (1024, 24, 16, 4096, 0.1, 30000),
+    "large_v2": (1024, 24, 16, 4096, 0.0, 30000),
+    "xlarge_v1": (2048, 24, 16, 8192, 0.1, 30000),
+    "xlarge_v2": (2048, 24, 16, 8192, 0.0, 30000),
+    "xxlarge_v1": (4096, 12, 64, 16384, 0.0, 30000),
+    "xxlarge_v2": (4096, 12, 64, 16384, 0.0, 30000),
+    "tiny_zh": (312, 4, 12, 1248, 0.0, 21128),
+    "small_zh": (384, 6, 12, 1536, 0.0, 21128),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_files(name):
+    width, depth, heads, feed_forward, dropout, vocabulary = PUBLISHED[name]
+    expected = AlbertConfig.from_dict(
+        {
+            "attention_probs_dropout_prob": dropout,
+            "hidden_act": "gelu",
+            "hidden_dropout_prob": dropout,
+            "embedding_size": 128,
+            "hidden_size": width,
+            "initializer_range": 0.02,
+            "intermediate_size": feed_forward,
+            "max_position_embeddings": 512,
+            "num_attention_heads": heads,
+            "num_hidden_layers": depth,
+            "num_hidden_groups": 1,
+            "net_structure_type": 0,
+            "gap_size": 0,
+            "num_memory_blocks": 0,
+            "inner_group_num": 1,
+            "down_scale_factor": 1,
+            "type_vocab_size": 2,
+            "vocab_size": vocabulary,
+        }
+    )
+    assert AlbertConfig.named(name) == AlbertConfig.named(f"albert_{name}") == expected
+
+
+@pytest.mark.parametrize("name", ["huge", "tiny", "tiny_zh_v2", "base_zh", "base_v3", ""])
+def test_unknown_name_is_refused(name):
+    with pytest.raises(ValueError, match=rf"unknown configuration '{name}': .*, plain .* one of tiny_zh, small_zh"):
+        AlbertConfig.named(name)
+
+
+def test_words_alone():
+    config = AlbertConfig(embedding_factorization="words")
+    assert config.embedding_projection is False
+    assert AlbertConfig.from_json(config.to_json()) == config
+    assert config.replace(embedding_factorization="all").embedding_projection is True
+    with pytest.raises(ValueError, match='embedding_projection must be false where embedding_factorization is "words"'):
+        AlbertConfig(embedding_factorization="words", embedding_projection=True)
+    with pytest.raises(ValueError, match="embedding_factorization must be one of all, words, got 'positions'"):
+        AlbertConfig.from_dict({"embedding_factorization": "positions"})
 
 
 def test_named_takes_changes():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 import sentencepiece
@@ -13,8 +15,11 @@ from safetensors.numpy import load_file, save_file
 
 from albert_tf import model_directory
 from albert_tf.config import AlbertConfig
-from albert_tf.modeling.models import AlbertPretrainingModel
+from albert_tf.head_config import HeadConfig
+from albert_tf.modeling.models import AlbertMaskedLMModel, AlbertPretrainingModel, make_model
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
+from albert_tf.weight_files.safetensors_file import write_safetensors
+from tests.modeling.small_models import HEAD_CASES, make_config, randomize
 
 
 class UntrainedTokenizer(AlbertTokenizer):
@@ -83,6 +88,118 @@ def test_round_trip(directory):
         "tokenizer_config.json",
         "training.json",
     ]
+
+
+@pytest.mark.parametrize("name", HEAD_CASES)
+def test_round_trip_of_every_head(tmp_path, name):
+    head = HEAD_CASES[name]
+    model = make_model(make_config(embedding_factorization="words"), head)
+    randomize(model.named_weights())
+    model_directory.save_model_directory(tmp_path / "m", model, None)
+    names = ["albert_config.json", *(["head_config.json"] if name != "pretraining" else []), "model.safetensors"]
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == names
+    assert model_directory.read_head_config(tmp_path / "m") == head
+    assert not model_directory.has_tokenizer(tmp_path / "m")
+    loaded = model_directory.load_model(tmp_path / "m")
+    assert type(loaded) is type(model)
+    assert (loaded.config, loaded.head_config) == (model.config, head)
+    expected = model.named_weights()
+    for key, variable in loaded.named_weights().items():
+        assert variable.numpy().tobytes() == expected[key].numpy().tobytes(), key
+
+
+def test_pretraining_directory_keeps_what_is_not_the_default(tmp_path):
+    head = HeadConfig(dropout_prob=0.2)
+    model_directory.save_model_directory(tmp_path / "m", AlbertPretrainingModel(CONFIG, head, seed=3), None)
+    assert model_directory.read_head_config(tmp_path / "m") == head
+
+
+def test_other_heads_are_refused(tmp_path):
+    model = AlbertMaskedLMModel(CONFIG, HeadConfig(head="masked_lm"), seed=3)
+    model_directory.save_model_directory(tmp_path / "m", model, UntrainedTokenizer())
+    message = (
+        "has the head 'masked_lm'; export.x takes a model with the head 'pretraining', as albert_tf.pretrain writes"
+    )
+    with pytest.raises(ValueError, match=message):
+        model_directory.load_pretraining_model(tmp_path / "m", reader="export.x")
+    assert model_directory.check_head(tmp_path / "m", ("encoder", "masked_lm"), reader="x").head == "masked_lm"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"head": "poet"}', r"head_config\.json: head must be one of pretraining, masked_lm, .*, got 'poet'"),
+        ('{"heads": 3}', r"head_config\.json: unknown key 'heads'"),
+        ("{", r"head_config\.json:1:2: not valid JSON"),
+    ],
+)
+def test_damaged_head_is_named(directory, content, message):
+    (directory / "head_config.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        model_directory.load_model(directory)
+
+
+def test_weights_of_another_head_are_refused(directory):
+    (directory / "head_config.json").write_text('{"head": "classifier", "num_labels": 3}')
+    message = r"2 missing \(first: classifier/bias\), 7 unknown \(first: masked_lm/dense/bias\)"
+    with pytest.raises(ValueError, match=message):
+        model_directory.load_model(directory)
+
+
+@pytest.mark.parametrize("narrow", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_weights_load_into_wide_variables(directory, narrow):
+    path = directory / "model.safetensors"
+    weights = {name: value.astype(narrow) for name, value in load_file(path).items()}
+    write_safetensors(path, weights)
+    loaded = model_directory.load_model(directory)
+    for name, variable in loaded.named_weights().items():
+        assert variable.dtype == "float32"
+        np.testing.assert_array_equal(variable, weights[name].astype(np.float32), err_msg=name)
+    weights["sentence_order/bias"] = np.array([1, "nan"], np.float32).astype(narrow)
+    write_safetensors(path, weights)
+    with pytest.raises(ValueError, match="sentence_order/bias holds values that are not finite"):
+        model_directory.load_model(directory)
+
+
+def test_narrow_variables_are_stored_as_they_are(tmp_path):
+    model = AlbertPretrainingModel(CONFIG, seed=3, dtype="bfloat16")
+    model_directory.save_model_directory(tmp_path / "m", model, None)
+    with model_directory.open_weights_file(tmp_path / "m") as file:
+        assert {info.dtype for info in file.tensors.values()} == {"bfloat16"}
+    loaded = model_directory.load_model(tmp_path / "m", dtype="bfloat16").named_weights()
+    for name, variable in model.named_weights().items():
+        assert loaded[name].dtype == "bfloat16"
+        np.testing.assert_array_equal(loaded[name].numpy(), variable.numpy(), err_msg=name)
+
+
+def test_one_weight_at_a_time(directory):
+    """A mapping is asked for each weight once, in either direction, and who writes lets go of one before the next."""
+    alive, most, asked = 0, 0, []
+
+    class Array(np.ndarray):
+        pass
+
+    class Lazy(dict):
+        def __getitem__(self, name):
+            nonlocal alive, most
+            value = super().__getitem__(name).view(Array)
+            weakref.finalize(value, release)
+            alive, most = alive + 1, max(most, alive + 1)
+            asked.append(name)
+            return value
+
+    def release():
+        nonlocal alive
+        alive -= 1
+
+    weights = Lazy(load_file(directory / "model.safetensors"))
+    (directory.parent / "written").mkdir()
+    model_directory.write_model_directory(directory.parent / "written", CONFIG, HeadConfig(), weights, None)
+    assert sorted(asked) == sorted(weights)
+    assert (alive, most) == (0, 1)
+    asked.clear()
+    model_directory.assign_weights(AlbertPretrainingModel(CONFIG).named_weights(), weights, source="x")
+    assert sorted(asked) == sorted(weights)
 
 
 def test_dtype_is_the_callers():

@@ -65,6 +65,7 @@ class AlbertEncoder(keras.Model):
             embedding_size=config.embedding_size,
             max_position_embeddings=config.max_position_embeddings,
             type_vocab_size=config.type_vocab_size,
+            projected_size=config.hidden_size if config.embedding_factorization == "words" else None,
             dropout_prob=config.hidden_dropout_prob,
             initializer_range=config.initializer_range,
             dtype=policy,

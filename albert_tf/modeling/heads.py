@@ -31,6 +31,9 @@ def logits_spec(head: keras.layers.Layer, shape: tuple) -> keras.KerasTensor:
 class MaskedLMHead(keras.layers.Layer):
     """Logits over the vocabulary at masked positions only; the output product uses the embedding table itself.
 
+    Where only words are factorized the transform is H -> H, and its result is taken to E by the words' matrix,
+    transposed (brightmart/albert_zh, `run_pretraining.py`).
+
     Args:
       embeddings: the encoder's `AlbertEmbeddings`, whose word table [V, E] is tied to the output.
       hidden_act: activation of the H -> E transform, as in `AlbertConfig`.
@@ -55,7 +58,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.embeddings = embeddings
         self._activation = activation(hidden_act)
         self.dense = keras.layers.Dense(
-            embeddings.embedding_size,
+            embeddings.width,
             kernel_initializer=weight_initializer(initializer_range),
             dtype=self.dtype_policy,
             name="dense",
@@ -64,7 +67,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     def build(self, sequence_output_shape: tuple, *_: Any) -> None:
         self.dense.build((None, sequence_output_shape[-1]))
-        self.layer_norm.build((None, self.embeddings.embedding_size))
+        self.layer_norm.build((None, self.embeddings.width))
         self.output_bias = self.add_weight(name="output_bias", shape=(self.embeddings.vocab_size,), initializer="zeros")
         self.built = True
 
@@ -72,9 +75,8 @@ class MaskedLMHead(keras.layers.Layer):
         at_masks = tf.gather(sequence_output, masked_lm_positions, batch_dims=1)  # [B, P, H]
         transformed = self.layer_norm(self._activation(self.dense(at_masks)))  # [B, P, E]
         shape = tf.shape(transformed)
-        rows = tf.reshape(transformed, [-1, self.embeddings.embedding_size])  # [B*P, E]: one product, not B small ones
-        table = tf.convert_to_tensor(self.embeddings.word_embeddings)  # [V, E]
-        logits = tf.matmul(rows, table, transpose_b=True) + tf.convert_to_tensor(self.output_bias)
+        rows = tf.reshape(transformed, [-1, self.embeddings.width])  # [B*P, E]: one product, not B small ones
+        logits = self.embeddings.word_logits(rows) + tf.convert_to_tensor(self.output_bias)
         return at_least_float32(tf.reshape(logits, [shape[0], shape[1], self.embeddings.vocab_size]))
 
     def compute_output_spec(self, sequence_output: Any, masked_lm_positions: Any) -> keras.KerasTensor:

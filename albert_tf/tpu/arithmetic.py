@@ -28,7 +28,10 @@ def step_operations(
     # Query, key, value and output; the feed-forward's two; scores and context, each with all S positions.
     block = tokens * (8 * hidden**2 + 4 * hidden * inner + 4 * max_seq_length * hidden)
     layers = config.num_hidden_layers * config.inner_group_num * block
-    projection = 2 * tokens * embedding * hidden if config.embedding_projection else 0
+    of_words = config.embedding_factorization == "words"
+    projection = 2 * tokens * embedding * hidden if config.embedding_projection or of_words else 0
+    # From H to E, and from E to all words; where only words are factorized from H to H first.
     heads = 2 * predictions * (hidden * embedding + embedding * config.vocab_size)
+    heads += 2 * predictions * hidden**2 if of_words else 0
     heads += 2 * batch_size * (hidden**2 + 2 * hidden)  # pooler and sentence order
     return 3 * (layers + projection + heads) + (layers if remat else 0)

@@ -40,9 +40,9 @@ def load(folder: pathlib.Path, head: HeadConfig) -> tuple[AlbertHeadModel, Array
         weights = original.read_weights(folder / "model.ckpt-0", head=head.head)
     model = make_model(config, head)
     assign_weights(model.named_weights(), weights, source=str(folder))
-    arrays = dict(np.load(folder / "expected.npz"))
-    theirs_to_ours = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
-    return model, {theirs_to_ours.get(key, key): value for key, value in arrays.items()}
+    arrays: Arrays = dict(np.load(folder / "expected.npz"))
+    ours: dict[str, str] = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+    return model, {ours.get(key, key): value for key, value in arrays.items()}
 
 
 def run(model: AlbertHeadModel, arrays: Arrays, call: str) -> Arrays:

@@ -75,6 +75,9 @@ SHARING_CASES: dict[str, dict[str, Any]] = {
     "groups_attention": {"num_hidden_groups": 2, "inner_group_num": 2, "parameter_sharing": "attention"},
     "no_projection": {"embedding_size": 24},
     "forced_projection": {"embedding_size": 24, "embedding_projection": True},
+    "words_alone": {"embedding_factorization": "words"},
+    "words_alone_two_groups": {"embedding_factorization": "words", "num_hidden_groups": 2},
+    "words_alone_square": {"embedding_factorization": "words", "embedding_size": 24},
 }
 
 HEAD_CASES: dict[str, HeadConfig] = {

@@ -64,34 +64,53 @@ def place(weights: Weights, layer: int, group: int, inner: int, part: str) -> st
     return own if f"{own}/layer_norm/gamma" in weights else f"encoder/group_{group}/inner_{inner}/{part}"
 
 
-def forward(config: AlbertConfig, weights: Weights, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Everything that the pretraining model computes, float64."""
-    ids, mask, segments = inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
-    embedded = (
-        weights["encoder/embeddings/word_embeddings"][ids]
+def embed(config: AlbertConfig, weights: Weights, ids: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    words = weights["encoder/embeddings/word_embeddings"][ids]
+    if config.embedding_factorization == "words":
+        words = words @ weights["encoder/embeddings/word_projection"]
+    summed = (
+        words
         + weights["encoder/embeddings/token_type_embeddings"][segments]
         + weights["encoder/embeddings/position_embeddings"][: ids.shape[1]]
     )
-    embedded = normalize(weights, "encoder/embeddings/layer_norm", embedded)
+    return normalize(weights, "encoder/embeddings/layer_norm", summed)
+
+
+def encode(config: AlbertConfig, weights: Weights, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Everything that the encoder computes, float64; no `pooled_output` without a pooler."""
+    embedded = embed(config, weights, inputs["input_ids"], inputs["segment_ids"])
     x = dense(weights, "encoder/embedding_projection", embedded) if config.embedding_projection else embedded
     outputs = []
     for layer in range(config.num_hidden_layers):
         group = int(layer / config.num_hidden_layers * config.num_hidden_groups)
         for inner in range(config.inner_group_num):
             name = place(weights, layer, group, inner, "attention")
-            x = attention(weights, name, x, mask, config.num_attention_heads)
+            x = attention(weights, name, x, inputs["input_mask"], config.num_attention_heads)
             x = feed_forward(weights, place(weights, layer, group, inner, "feed_forward"), x)
         outputs.append(x)
-    pooled = np.tanh(dense(weights, "encoder/pooler", x[:, 0]))
-    rows = np.arange(len(ids))[:, None]
-    transformed = gelu_tanh(dense(weights, "masked_lm/dense", x[rows, inputs["masked_lm_positions"]]))
-    transformed = normalize(weights, "masked_lm/layer_norm", transformed)
+    found = {"embedding_output": embedded, "encoder_outputs": np.stack(outputs), "sequence_output": x}
+    if "encoder/pooler/kernel" in weights:
+        found["pooled_output"] = np.tanh(dense(weights, "encoder/pooler", x[:, 0]))
+    return found
+
+
+def masked_lm(config: AlbertConfig, weights: Weights, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Logits [B, P, V] at `positions` [B, P] of `x` [B, S, H]."""
+    rows = np.arange(len(x))[:, None]
+    transformed = normalize(
+        weights, "masked_lm/layer_norm", gelu_tanh(dense(weights, "masked_lm/dense", x[rows, positions]))
+    )
     table = weights["encoder/embeddings/word_embeddings"]
+    if config.embedding_factorization == "words":
+        table = table @ weights["encoder/embeddings/word_projection"]
+    return transformed @ table.T + weights["masked_lm/output_bias"]
+
+
+def forward(config: AlbertConfig, weights: Weights, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Everything that the pretraining model computes, float64."""
+    encoded = encode(config, weights, inputs)
     return {
-        "embedding_output": embedded,
-        "encoder_outputs": np.stack(outputs),
-        "sequence_output": x,
-        "pooled_output": pooled,
-        "masked_lm_logits": transformed @ table.T + weights["masked_lm/output_bias"],
-        "sentence_order_logits": dense(weights, "sentence_order", pooled),
+        **encoded,
+        "masked_lm_logits": masked_lm(config, weights, encoded["sequence_output"], inputs["masked_lm_positions"]),
+        "sentence_order_logits": dense(weights, "sentence_order", encoded["pooled_output"]),
     }

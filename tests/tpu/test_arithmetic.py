@@ -23,6 +23,17 @@ def test_against_a_count_by_hand() -> None:
     assert step_operations(toy.CONFIG, **sizes, remat=True) == 3 * forward + layers
 
 
+def test_words_alone() -> None:
+    """The words' matrix in the place of the projection; the masked-LM head goes from H to H, to E, to all words."""
+    sizes: Any = {"batch_size": 3, "max_seq_length": 7, "max_predictions_per_seq": 5}
+    config = toy.CONFIG.replace(embedding_factorization="words")
+    assert step_operations(config, **sizes) - step_operations(toy.CONFIG, **sizes) == 3 * 2 * 15 * 10 * 10
+    square = toy.CONFIG.replace(embedding_factorization="words", embedding_size=10)
+    plain = toy.CONFIG.replace(embedding_size=10)
+    assert plain.embedding_projection is False
+    assert step_operations(square, **sizes) - step_operations(plain, **sizes) == 3 * 2 * (21 + 15) * 10 * 10
+
+
 @pytest.mark.parametrize(
     ("size", "batch_size", "length", "predictions", "counted"),
     [("base", 32, 128, 20, 2180717084672), ("large", 16, 512, 77, 16249070288896)],
