@@ -96,8 +96,8 @@ def find_layout(shapes: Mapping[str, Shape]) -> Layout:
     """
     found = [match for key in shapes if (match := _TRANSFORMER.fullmatch(key))]
     if len(found) != 1:
-        what = f"{len(found)} transformer layers: a BERT model's?" if found else "no transformer layer"
-        raise ValueError(f"an ALBERT encoder of the Model Garden has one transformer layer; there is {what}")
+        what = f"{len(found)}: is it a BERT model's?" if found else "none"
+        raise ValueError(f"an ALBERT encoder of the Model Garden has one transformer layer, this checkpoint {what}")
     encoder, number = found[0][1], int(found[0][2])
     if number not in (4, 5):
         raise ValueError(f"layer_with_weights-{number} is the transformer layer, in ALBERT it is 4 or 5")

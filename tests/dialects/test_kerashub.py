@@ -215,7 +215,7 @@ def test_outputs_agree(tmp_path: pathlib.Path, head: str) -> None:
 def test_fine_tuned_preset_and_shards(tmp_path: pathlib.Path) -> None:
     """An optimizer's slots are no weights; a backbone in shards is the same backbone."""
     theirs = make_theirs("classifier")
-    theirs.fit(inputs(), np.array([0, 4, 2, 1]), verbose=0)
+    theirs.fit(inputs(), np.array([0, 4, 2, 1]), shuffle=False, verbose=0)
     theirs.save_to_preset(str(tmp_path / "whole"))
     (tmp_path / "shards").mkdir()
     for name in ("config.json", "task.json", "task.weights.h5"):
@@ -317,7 +317,7 @@ def test_what_we_have_not_is_refused(
             values["config"] = {key: value for key, value in values["config"].items() if value is not None}
             values.update({key: value for key, value in changes.items() if key != "config"})
         (tmp_path / name).write_text("{" if name == file and changes is None else json.dumps(values))
-    with pytest.raises(ValueError, match=rf"{file}: .*{message}"):
+    with pytest.raises(ValueError, match=rf"{file}:.*{message}"):
         kerashub.open_model(str(tmp_path))
 
 
@@ -422,6 +422,7 @@ def write_ours(folder: pathlib.Path, head: str, tokenizer: Tokenizer | None) -> 
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:Exception ignored in")  # KerasHub leaves the vocabulary's file open
 @pytest.mark.parametrize("capitals", [False, True])
 def test_tokenizer_of_a_written_preset_gives_our_ids(tmp_path: pathlib.Path, capitals: bool) -> None:
     import keras_hub

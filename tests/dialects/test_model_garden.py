@@ -256,9 +256,7 @@ def test_two_outputs_may_be_a_span_or_two_labels(tmp_path: pathlib.Path) -> None
     tree = Tree()
     model = tree.sequence([tree.encoder(), tree.sequence([tree.dense("span", H, 2)])])
     path = save(tmp_path, VALUES, model=model)
-    with pytest.raises(
-        ValueError, match=r"bert_model\.ckpt: its head may be classifier or span: say which with --head"
-    ):
+    with pytest.raises(ValueError, match=r"bert_model\.ckpt: its head may be classifier or span: say which with"):
         model_garden.open_model(path)
     head, weights, _ = read(path, head="span")
     assert head == HeadConfig(head="span")
@@ -298,9 +296,7 @@ task:
 
 def test_params_of_the_trainer(tmp_path: pathlib.Path) -> None:
     path = save(tmp_path, None, model=Tree().encoder())
-    with pytest.raises(
-        FileNotFoundError, match=r"No albert_config\.json there, which a checkpoint of the Model Garden"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"No albert_config\.json there, which a checkpoint of the Model"):
         model_garden.open_model(path)
     (tmp_path / "params.yaml").write_text(PARAMS)
     expected = CONFIG.replace(hidden_dropout_prob=0.125, attention_probs_dropout_prob=0.25, initializer_range=0.03)
@@ -321,11 +317,11 @@ def test_what_is_no_albert_is_refused(tmp_path: pathlib.Path) -> None:
     layers = [tree.block(early=False) for _ in range(2)]
     bert = save(tmp_path / "bert", VALUES, encoder=tree.sequence([tree.node(), *layers]))
     assert model_garden.recognises(bert)
-    with pytest.raises(ValueError, match=r"has one transformer layer; there is 2 transformer layers: a BERT model's\?"):
+    with pytest.raises(ValueError, match=r"has one transformer layer, this checkpoint 2: is it a BERT model's\?"):
         model_garden.open_model(bert)
     other = save(tmp_path / "other", VALUES, encoder=tree.node(kernel=tree.variable("", (3, 4))))
     assert not model_garden.recognises(other)
-    with pytest.raises(ValueError, match="there is no transformer layer"):
+    with pytest.raises(ValueError, match="has one transformer layer, this checkpoint none"):
         model_garden.open_model(other)
     assert not model_garden.recognises(str(tmp_path))
     assert not model_garden.recognises(str(tmp_path / "absent"))
