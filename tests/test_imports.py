@@ -201,6 +201,8 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.training.loop", "albert_tf.door"),
         ("albert_tf.training.loop", "albert_tf.shape_flags"),
         ("albert_tf.training.strategies", "albert_tf.tpu.requirements"),
+        ("albert_tf.weight_files.torch_file", "albert_tf.config"),
+        ("albert_tf.weight_files.torch_file", "albert_tf.dialects.tables"),
         ("export.saved_model", "pipelines.records"),
         ("pipelines.records", "export.saved_model"),
         ("export.saved_model", "demo.corpus"),
@@ -241,6 +243,19 @@ def test_config_tokenizer_and_features_load_no_tensorflow_and_open_no_files(name
     assert {top(target) for target in imports(module)} & {*TENSORFLOW, "os", "pathlib", "io", "shutil"} == set()
     calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     assert [ast.unparse(call) for call in calls if isinstance(call, ast.Name) and call.id == "open"] == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.weight_files")])
+def test_readers_of_weights_load_no_heavy_library_at_once(module: str) -> None:
+    heavy = TENSORFLOW | {"h5py", "safetensors", "torch"}
+    assert [way for target, way in loaded_at_once(module).items() if top(target) in heavy] == []
+
+
+def test_the_reader_of_pickles_can_run_nothing() -> None:
+    # It takes opcodes' names from pickle, and neither loads with it nor looks a name up anywhere.
+    text = modules()["albert_tf.weight_files.torch_pickle"].read_text(encoding="utf-8")
+    for forbidden in ("pickle.load", "Unpickler", "getattr", "import_module", "__import__", "eval(", "exec("):
+        assert forbidden not in text
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if is_door(name)])

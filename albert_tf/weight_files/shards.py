@@ -126,6 +126,8 @@ def parse_json(path: str, content: bytes) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
+    for key in values:
+        key.encode()  # half a surrogate pair is no text: nobody could print or store the name
     if len(values) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
@@ -135,4 +137,4 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _is_plain_name(name: str) -> bool:
     """Whether `name` names a file in the same folder on every system."""
-    return name not in ("", ".", "..") and not any(character in name for character in "/\\:\x00\n")
+    return name not in ("", ".", "..") and name.isprintable() and len(name) < 200 and not set(name) & set("/\\:")

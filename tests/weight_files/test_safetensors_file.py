@@ -180,6 +180,7 @@ DAMAGED = [
     (file_of(b'{"x": "\xff"}'), "its JSON is not UTF-8"),
     (file_of(b'{"x": ' + b"[" * 100000), "its JSON is nested too deep"),
     (file_of(b'{"x":1,"x":2}'), "its JSON is wrong: 'x' stands there twice"),
+    (file_of(b'{"\\ud800": 1}'), "its JSON is wrong: 'utf-8' codec can't encode character"),
     (file_of(b'{"x": ' + b"9" * 5000 + b"}"), "its JSON is wrong: Exceeds the limit"),
     (len(b"[]").to_bytes(8, "little") + b"[]", "its header is no JSON object"),
     (file_of({"x": 3}), "'x' needs dtype, shape and data_offsets"),
@@ -284,7 +285,20 @@ def test_a_tensor_that_the_index_forgot_is_there(sharded: pathlib.Path) -> None:
         assert list(weights.tensors) == ["a", "b", "c"]
 
 
-OUTSIDE = ["../x.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", "C:\\x", "gs://b/x", 3, None, "x\n"]
+OUTSIDE = [
+    "../x.safetensors",
+    "/etc/passwd",
+    "a/b.safetensors",
+    "..",
+    "",
+    "C:\\x",
+    "gs://b/x",
+    3,
+    None,
+    "x\n",
+    "x" * 5000,
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("shard", OUTSIDE)
@@ -327,3 +341,14 @@ def test_files_are_closed_when_opening_fails(sharded: pathlib.Path, monkeypatch:
     with pytest.raises(ValueError, match="is a web page"):
         SafetensorsFile(sharded)
     assert [file.stream.closed for file in opened] == [True, True]
+
+
+def test_remote_paths_go_through_tensorflow() -> None:
+    # ram:// is TensorFlow's file system in memory; it stands for gs:// here.
+    value = random_bits((3, 5), "bfloat16")
+    write_safetensors("ram://weights/x.safetensors", {"a": value, "b": np.zeros((2, 0))})
+    with SafetensorsFile("ram://weights/x.safetensors") as weights:
+        assert weights.tensors == {"b": TensorInfo((2, 0), "float64"), "a": TensorInfo((3, 5), "bfloat16")}
+        assert bits(weights.read("a")) == bits(value)
+    with pytest.raises(FileNotFoundError, match="ram://weights/none"):
+        SafetensorsFile("ram://weights/none")
