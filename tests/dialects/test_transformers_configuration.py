@@ -31,7 +31,7 @@ def test_defaults_are_those_of_the_library() -> None:
 
 
 def test_every_size_is_taken() -> None:
-    values = {
+    values: dict[str, Any] = {
         "vocab_size": 97,
         "embedding_size": 12,
         "hidden_size": 20,
