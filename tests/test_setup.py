@@ -142,8 +142,7 @@ def commands(environment: setup.Environment, root: pathlib.Path) -> dict[str, li
     return done
 
 
-def test_all_that_is_not_resolved_is_listed() -> None:
-    """What the packages need in turn stands in one of the files, each with one version."""
+def test_pins_are_exact_and_agree() -> None:
     for environment in setup.ENVIRONMENTS.values():
         names = {*environment.requirements, *(() if environment.resolves else (environment.constraints,))}
         pins: dict[str, set[str]] = {}
