@@ -142,6 +142,20 @@ def commands(environment: setup.Environment, root: pathlib.Path) -> dict[str, li
     return done
 
 
+def test_pins_are_exact_and_agree() -> None:
+    for environment in setup.ENVIRONMENTS.values():
+        names = {*environment.requirements, *(() if environment.resolves else (environment.constraints,))}
+        pins: dict[str, set[str]] = {}
+        for name in names:
+            for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+                requirement, _, marker = line.partition("#")[0].strip().partition(";")
+                if requirement:
+                    package, _, version = requirement.partition("==")
+                    assert version, f"{name}: {line}"
+                    pins.setdefault(f"{package.lower()};{marker.strip()}", set()).add(version)
+        assert {package: versions for package, versions in pins.items() if len(versions) > 1} == {}
+
+
 def test_requirements_are_resolved_within_the_constraints(repository: pathlib.Path) -> None:
     install = commands(SMALL, repository)["install the requirements"]
     assert "--no-deps" not in install

@@ -15,7 +15,7 @@ from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.files import is_remote
 
 # In the order in which they are asked: from the clearest marks to the faintest.
-DIALECTS = ("kerashub", "transformers", "tf_hub", "albert_zh", "original")
+DIALECTS = ("kerashub", "transformers", "tf_hub", "model_garden", "albert_zh", "original")
 WRITTEN = ("original", "transformers", "kerashub")
 
 

@@ -153,9 +153,9 @@ def test_every_class_comes_back_bit_for_bit(name: str, pooler: bool, dtype: Any,
 
 @pytest.mark.parametrize("head", [head for head in HEADS if head != "conditional_span"])
 def test_what_is_written_is_read_again(head: Any, tmp_path: pathlib.Path) -> None:
-    labels = {"num_labels": 3, "labels": ("O", "B-PER", "I-PER")} if head in ("classifier", "token_classifier") else {}
+    labels = ("O", "B-PER", "I-PER") if head in ("classifier", "token_classifier") else None
     dropout = 0.0 if head == "span" else 0.25  # their question answering head has none
-    head_config = HeadConfig(head=head, dropout_prob=dropout, **labels)
+    head_config = HeadConfig(head=head, dropout_prob=dropout, labels=labels)
     weights = OnceEach(CONFIG, head_config)
     transformers.save_model(str(tmp_path), CONFIG, head_config, weights, None)
     assert sorted(weights.taken) == sorted(weights.arrays)

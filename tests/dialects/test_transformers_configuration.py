@@ -31,7 +31,7 @@ def test_defaults_are_those_of_the_library() -> None:
 
 
 def test_every_size_is_taken() -> None:
-    values = {
+    values: dict[str, Any] = {
         "vocab_size": 97,
         "embedding_size": 12,
         "hidden_size": 20,
@@ -269,6 +269,8 @@ def test_missing_and_damaged_files_are_named(tmp_path: pathlib.Path) -> None:
         transformers.open_model(str(folder))
     (folder / "config.json").unlink()
     assert transformers.recognises(str(folder))
+    with pytest.raises(FileNotFoundError, match=r"no such file or folder: '.*nowhere"):
+        transformers.open_model(str(tmp_path / "nowhere"))
     for path in (folder, folder / "model.safetensors"):
         with pytest.raises(FileNotFoundError, match=r"says the model's shape and belongs beside .*config.json"):
             transformers.open_model(str(path))

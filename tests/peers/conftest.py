@@ -1,4 +1,4 @@
-"""Settings of the tests that run other libraries. They are loaded inside fixtures and tests: `make test` has them not."""
+"""Settings of the tests that run other libraries. They are loaded inside fixtures and tests: `make test` lacks them."""
 
 from __future__ import annotations
 

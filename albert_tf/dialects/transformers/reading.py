@@ -78,6 +78,8 @@ def open_model(path: str, *, head: str | None = None) -> ForeignModel:
       FileNotFoundError: if a file is missing.
       ValueError: if a file is damaged, or the model is none that we have.
     """
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "no such file or folder", path)
     folder, name = _split(path)
     config_path = os.path.join(folder, CONFIG_FILE)
     if os.path.isdir(folder) and not os.path.exists(config_path):
@@ -117,7 +119,7 @@ def _describe(
         has_masked_lm=kind in ("pretraining", "masked_lm"),
         keras=keras,
     )
-    entries = _entries(configuration, table(configuration.config, head), {**names, **tied.instead}, prefix, keras=keras)
+    entries = _entries(table(configuration.config, head), {**names, **tied.instead}, prefix, keras=keras)
     ignored = [BUFFERS, *tied.ignored]
     if asked is not None:
         named = {entry.theirs for entry in entries}
@@ -138,9 +140,7 @@ def _describe(
     )
 
 
-def _entries(
-    configuration: Configuration, entries: tuple[Entry, ...], stored: Mapping[str, str], prefix: str, *, keras: bool
-) -> tuple[Entry, ...]:
+def _entries(entries: tuple[Entry, ...], stored: Mapping[str, str], prefix: str, *, keras: bool) -> tuple[Entry, ...]:
     """The table with the names, and for Keras the layout, that the file has."""
     found = []
     for entry in entries:
