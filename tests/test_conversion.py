@@ -30,10 +30,9 @@ HF = ["hf_pretraining", "hf_classifier_3", "hf_multiple_choice", "hf_question_an
 def write(folder: pathlib.Path, head: HeadConfig | None = None, dtype: type = np.float32, **changes) -> pathlib.Path:
     """A model directory with random weights and no tokenizer."""
     config, head = make_config(**changes), head or HeadConfig()
-    generator = np.random.default_rng(7)
-    weights = {
-        name: generator.standard_normal(shape).astype(dtype) for name, shape in weight_shapes(config, head).items()
-    }
+    generator, weights = np.random.default_rng(7), dict[str, np.ndarray]()
+    for name, shape in weight_shapes(config, head).items():
+        weights[name] = generator.standard_normal(shape).astype(dtype)
     folder.mkdir()
     write_model_directory(folder, config, head, weights, None)
     return folder
