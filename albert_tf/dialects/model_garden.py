@@ -20,6 +20,7 @@ from albert_tf.dialects import files_beside, garden_keys
 from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.dialects.garden_keys import VALUE, Layout
 from albert_tf.dialects.tables import Entry
+from albert_tf.files import read_whole
 from albert_tf.head_config import LABELLED, HeadConfig
 from albert_tf.weight_files.checkpoint import Checkpoint, find_prefix, read_index
 from albert_tf.weight_shapes import Shape
@@ -174,7 +175,7 @@ def _read_params(path: str) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     depth = None
-    for line in files_beside.read_file(path).decode("utf-8", "replace").splitlines():
+    for line in read_whole(path).decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         indent = len(line) - len(line.lstrip())
         if depth is not None and line.strip() and indent <= depth:
