@@ -155,10 +155,9 @@ def convert(
         )
         if outward:
             module = reading.dialect(str(format))
-            module.save_model(folder, model.config, model.head, weights, model.tokenizer)
-            report = dataclasses.replace(
-                report, rows=_named_theirs(report.rows, module.table(model.config, model.head))
-            )
+            notes = module.save_model(folder, model.config, model.head, weights, model.tokenizer)
+            rows = _named_theirs(report.rows, module.table(model.config, model.head))
+            report = dataclasses.replace(report, rows=rows, notes=(*report.notes, *notes))
         else:
             model_directory.write_model_directory(folder, model.config, model.head, weights, model.tokenizer)
         write_whole(os.path.join(folder, REPORT_FILE), report.to_json())

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from albert_tf import normalizer
 from albert_tf.config import AlbertConfig
@@ -96,8 +95,8 @@ def save_model(
     head: HeadConfig,
     weights: Mapping[str, np.ndarray],
     tokenizer: Tokenizer | None,
-) -> None:
-    """Writes a preset into the empty folder `folder`.
+) -> tuple[str, ...]:
+    """Writes a preset into the empty folder `folder`; notes on it.
 
     `config.json` names the dtype of the weights; float32, which holds all others, if they have several.
 
@@ -106,8 +105,6 @@ def save_model(
     """
     configs.check_expressible(config, head)
     vocabulary = _baked_vocabulary(tokenizer)
-    for note in written_notes(config, head, tokenizer):
-        logging.info("%s", note)
     part = _Renamed(config, head, MODEL, weights)
     write_hdf5(os.path.join(folder, _WEIGHTS), part)
     backbone = configs.backbone_object(config, part.dtypes.pop() if len(part.dtypes) == 1 else "float32")
@@ -127,6 +124,7 @@ def save_model(
     objects[_METADATA] = _metadata(part.count)
     for name, values in objects.items():
         write_whole(os.path.join(folder, name), json.dumps(values, indent=4))
+    return written_notes(config, head, tokenizer)
 
 
 def written_notes(config: AlbertConfig, head: HeadConfig, tokenizer: Tokenizer | None) -> tuple[str, ...]:

@@ -181,8 +181,8 @@ def save_model(
     head: HeadConfig,
     weights: Mapping[str, np.ndarray],
     tokenizer: Tokenizer | None,
-) -> None:
-    """Writes a checkpoint `model.ckpt-0` with its configuration and vocabulary into an empty folder.
+) -> tuple[str, ...]:
+    """Writes a checkpoint `model.ckpt-0` with its configuration and vocabulary into an empty folder; no notes.
 
     `head_config.json` and `tokenizer_config.json`, which the original does not look at, keep what it has no file for.
 
@@ -209,6 +209,7 @@ def save_model(
     if tokenizer is not None:
         write_whole(os.path.join(folder, tokenizer.vocabulary_file), tokenizer.vocabulary)
         write_whole(os.path.join(folder, TOKENIZER_CONFIG_FILE), tokenizer.config.to_json())
+    return ()
 
 
 class _Theirs(Mapping[str, np.ndarray]):

@@ -1,7 +1,7 @@
 """Finds out which dialect the files at a path are written in, and opens them.
 
 A dialect is a module with `NAME` and `TITLE`, `recognises(path)`, `open_model(path, head=None)` and `table(config,
-head)`; those that are written too have `save_model(folder, config, head, weights, tokenizer)`.
+head)`; those that are written too have `save_model(folder, config, head, weights, tokenizer)`, which returns notes.
 """
 
 from __future__ import annotations

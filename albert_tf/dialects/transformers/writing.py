@@ -20,8 +20,8 @@ from albert_tf.weight_files.safetensors_file import write_safetensors
 
 def save_model(
     folder: str, config: AlbertConfig, head: HeadConfig, weights: Mapping[str, np.ndarray], tokenizer: Tokenizer | None
-) -> None:
-    """Writes `config.json`, `model.safetensors` and the tokenizer's files into the empty folder `folder`.
+) -> tuple[str, ...]:
+    """Writes `config.json`, `model.safetensors` and the tokenizer's files into the empty folder `folder`; its notes.
 
     Each weight is taken once and keeps its bits and dtype. The library's model always has a projection behind the
     embeddings: for a model without one an identity matrix and a bias of zeros are written, which change no number.
@@ -41,6 +41,11 @@ def save_model(
         files |= tokenizer_files(tokenizer, longest=config.max_position_embeddings)
     for name, content in files.items():
         write_whole(os.path.join(folder, name), content)
+    if config.embedding_projection:
+        return ()
+    return (
+        "the library's models always have a projection: an identity matrix and zeros stand for the one that is not",
+    )
 
 
 class _TheirWeights(Mapping[str, np.ndarray]):
