@@ -36,7 +36,9 @@ def padded(rows: list[list[int]]) -> np.ndarray:
     return np.array([row + [0] * (longest - len(row)) for row in rows])
 
 
-@pytest.mark.parametrize("case", ["attention", "ffn", "none", "two_groups", "inner_blocks", "no_projection"])
+@pytest.mark.parametrize(
+    "case", ["attention", "ffn", "none", "two_groups", "inner_blocks", "no_projection", "words_alone"]
+)
 def test_every_sharing_mode_agrees_with_keras(tokenizer: AlbertTokenizer, tmp_path: pathlib.Path, case: str) -> None:
     model = AlbertPretrainingModel(sharing_config(tokenizer, case))
     spread_weights(model)
