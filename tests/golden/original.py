@@ -45,13 +45,13 @@ def read_weights(checkpoint: pathlib.Path, slot: str = "", head: str = "") -> di
         stem, _, last = name.rpartition("/")
         if name == "global_step" or (last in ("adam_m", "adam_v")) != bool(slot) or (slot and last != slot):
             continue
-        ours = stem if slot else name
+        theirs = ours = stem if slot else name
         for pattern, replacement in _RENAMED:
             ours = re.sub(pattern, replacement, ours)
-        if name in ("output_weights", "output_bias"):
-            ours = f"{head}/{'kernel' if name == 'output_weights' else 'bias'}"
+        if theirs in ("output_weights", "output_bias"):
+            ours = f"{head}/{'kernel' if theirs == 'output_weights' else 'bias'}"
         value = reader.get_tensor(name)
-        weights[ours] = value.T if name.endswith("output_weights") else value
+        weights[ours] = value.T if theirs.endswith("output_weights") else value
     return weights
 
 
