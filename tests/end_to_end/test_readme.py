@@ -78,7 +78,9 @@ def test_examples_run_in_their_order(tmp_path):
         "exported/text/saved_model.pb",
         "exported/ids/saved_model.pb",
         "small_int8.tflite",
+        "for_transformers/tokenizer.json",
+        "back/conversion_report.json",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 12
+    assert len(printed) == 15
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name
