@@ -26,18 +26,15 @@ def convert(source: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
     """`target`: a model directory of ours out of one of theirs, or one of theirs out of ours."""
     from albert_tf import conversion
 
-    conversion.convert(source, target, format="transformers")
+    conversion.convert(source, target, format="transformers" if conversion.is_model_directory(source) else None)
     return target
 
 
-def load(path: pathlib.Path, *, format: str | None = "transformers") -> Any:
-    from albert_tf.loading import load_model
+def load(path: pathlib.Path) -> Any:
+    """The model there, whatever its format."""
+    import albert_tf
 
-    return load_model(path, format=format)
-
-
-def load_ours(path: pathlib.Path) -> Any:
-    return load(path, format=None)
+    return albert_tf.load_model(path)
 
 
 # Every head in one configuration, every configuration with one head, and both pretraining heads in all.
@@ -57,8 +54,8 @@ def test_there_and_back(head: str, name: str, hf: ModuleType, tmp_path: pathlib.
     assert_same_outputs(expected, our_outputs(load(source), head))  # straight from their files
 
     ours = convert(source, tmp_path / "ours")
-    assert load_ours(ours).head_config.head == HEADS[head][1]
-    assert_same_outputs(expected, our_outputs(load_ours(ours), head))
+    assert load(ours).head_config.head == HEADS[head][1]
+    assert_same_outputs(expected, our_outputs(load(ours), head))
 
     back = convert(ours, tmp_path / "back")
     loaded, report = type(model).from_pretrained(back, output_loading_info=True)
@@ -80,7 +77,7 @@ def test_half_precision_stays(dtype: str, hf: ModuleType, tmp_path: pathlib.Path
     model = random_model(hf, head, dtype=getattr(torch, dtype))
     ours = convert(save(model, tmp_path / "theirs"), tmp_path / "ours")
     # Both compute in float32 with the same half-precision numbers.
-    assert_same_outputs(their_outputs(model.float(), head), our_outputs(load_ours(ours), head))
+    assert_same_outputs(their_outputs(model.float(), head), our_outputs(load(ours), head))
     back = convert(ours, tmp_path / "back")
     loaded, report = type(model).from_pretrained(back, output_loading_info=True)
     assert {key: list(names) for key, names in report.items() if names} == {}
