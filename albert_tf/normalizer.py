@@ -21,12 +21,12 @@ from typing import Any
 import sentencepiece
 
 from albert_tf.tokenizer import TokenizerConfig, normalize_text
+from albert_tf.wire_format import BYTES, field, part, typed_fields
 
 _NAME = b"albert"
-# Field numbers of sentencepiece_model.proto, and the two kinds of fields it has there besides fixed 32 bits.
+# Field numbers of sentencepiece_model.proto.
 _NORMALIZER_SPEC = 3
 _SPEC_NAME, _SPEC_CHARSMAP = 1, 2
-_VARINT, _BYTES, _FIXED_32 = 0, 2, 5
 
 
 def bake_normalizer(model_proto: bytes, config: TokenizerConfig) -> bytes:
@@ -49,14 +49,14 @@ def bake_normalizer(model_proto: bytes, config: TokenizerConfig) -> bytes:
         raise ValueError(f"not a SentencePiece model, or a damaged one ({len(model_proto)} bytes)") from error
     sentencepiece.set_min_log_level(2)  # it tells of every table that it compiles
     compiled = sentencepiece.SentencePieceNormalizer(norm_map=sorted(joined_rules(normalizer, config).items()))
-    charsmap = {number: value for number, _, value in _fields(compiled.serialized_normalizer_spec())}[_SPEC_CHARSMAP]
+    charsmap = part(compiled.serialized_normalizer_spec(), _SPEC_CHARSMAP)
     content = bytearray()
-    for number, kind, value in _fields(model_proto):
-        if number == _NORMALIZER_SPEC:
-            kept = [field for field in _fields(value) if field[0] not in (_SPEC_NAME, _SPEC_CHARSMAP)]
-            spec = [(_SPEC_NAME, _BYTES, _NAME), (_SPEC_CHARSMAP, _BYTES, charsmap), *kept]
-            value = b"".join(_serialize(*field) for field in spec)
-        content += _serialize(number, kind, value)
+    for number, kind, value in typed_fields(model_proto):
+        if number == _NORMALIZER_SPEC and isinstance(value, bytes):
+            kept = [one for one in typed_fields(value) if one[0] not in (_SPEC_NAME, _SPEC_CHARSMAP)]
+            spec = [(_SPEC_NAME, BYTES, _NAME), (_SPEC_CHARSMAP, BYTES, charsmap), *kept]
+            value = b"".join(field(*one) for one in spec)
+        content += field(number, kind, value)
     return bytes(content)
 
 
@@ -111,48 +111,3 @@ def _sequences(text: str, sources: Mapping[str, list[str]]) -> Iterator[str]:
         for character in sources.get(text[:size], ()):
             for rest in _sequences(text[size:], sources):
                 yield character + rest
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(number, kind, value) of each field of a protocol buffer: bytes, or an int for varints."""
-    position = 0
-    while position < len(message):
-        key, position = _read_varint(message, position)
-        kind = key & 7
-        if kind == _VARINT:
-            value: Any
-            value, position = _read_varint(message, position)
-        else:
-            size = 4
-            if kind == _BYTES:
-                size, position = _read_varint(message, position)
-            value = message[position : position + size]
-            position += size
-        yield key >> 3, kind, value
-
-
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _varint(value: int) -> bytes:
-    groups = bytearray()
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
-
-
-def _serialize(number: int, kind: int, value: Any) -> bytes:
-    head = _varint(number << 3 | kind)
-    if kind == _VARINT:
-        return head + _varint(value)
-    return head + (_varint(len(value)) if kind == _BYTES else b"") + value

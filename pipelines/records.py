@@ -15,6 +15,7 @@ import numpy as np
 
 from albert_tf.data.shards import masked_crc
 from albert_tf.features import Feature
+from albert_tf.wire_format import varint
 
 # Values of one feature for B examples: either [B, length], or flat values with the examples' lengths, int64 [B].
 Column = np.ndarray | tuple[np.ndarray, np.ndarray]
@@ -108,14 +109,3 @@ def _entry_header(name: str, dtype: str, size: int) -> bytes:
     feature_size = len(value) + len(packed) + size
     entry = b"\x0a" + varint(len(key)) + key + b"\x12" + varint(feature_size) + value + packed
     return b"\x0a" + varint(len(entry) + size) + entry
-
-
-@functools.cache
-def varint(value: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the lowest first."""
-    groups = bytearray()
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)

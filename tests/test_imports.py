@@ -43,6 +43,7 @@ BASE = {
         "tokenizer_base",
         "tokenizer_files",
         "weight_shapes",
+        "wire_format",
         "word_starts",
         "wordpiece",
         "words",
@@ -143,7 +144,7 @@ def wrong_arrow(module: str, target: str) -> str:
     if inside(module, "albert_tf.modeling") and ours and not (target in BASE or inside(target, "albert_tf.modeling")):
         return "modeling knows only itself and the modules at the bottom"
     if inside(module, "albert_tf.weight_files") and ours:
-        known = target in {"albert_tf", "albert_tf.files", "albert_tf.json_object"}
+        known = target in {"albert_tf", "albert_tf.files", "albert_tf.json_object", "albert_tf.wire_format"}
         if not known and not inside(target, "albert_tf.weight_files"):
             return "weight_files knows files of tensors, and nothing of ALBERT"
     dialects = ("albert_tf.dialects", "albert_tf.weight_files")

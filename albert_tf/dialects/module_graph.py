@@ -16,7 +16,7 @@ from typing import Any
 from albert_tf.dialects.files_beside import list_folder
 from albert_tf.files import read_whole
 from albert_tf.weight_files import impostors
-from albert_tf.weight_files.wire_format import fields
+from albert_tf.wire_format import fields
 
 SAVED_MODEL = "saved_model.pb"
 KERAS_METADATA = "keras_metadata.pb"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import google_crc32c
 
-from albert_tf.weight_files.wire_format import fields, varint
+from albert_tf.wire_format import fields, read_varint
 
 _FOOTER_SIZE = 48
 _MAGIC = 0xDB4775248B80FB57
@@ -105,15 +105,15 @@ def _integer(value: int | bytes) -> int:
 def _skip_handle(content: bytes, position: int) -> int:
     """Position behind the handle of a block: an offset and a length."""
     for _ in range(2):
-        _, position = varint(content, position)
+        _, position = read_varint(content, position)
     return position
 
 
 def _block(content: bytes, position: int, handle: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of the block whose handle is at `position` of the content, or is given."""
     source = content if handle is None else handle
-    offset, position = varint(source, position)
-    size, _ = varint(source, position)
+    offset, position = read_varint(source, position)
+    size, _ = read_varint(source, position)
     block, trailer = content[offset : offset + size], content[offset + size : offset + size + _TRAILER_SIZE]
     kind, checksum = struct.unpack("<BI", trailer)
     if kind:
@@ -123,9 +123,9 @@ def _block(content: bytes, position: int, handle: bytes | None = None) -> Iterat
     (restarts,) = struct.unpack("<I", block[-4:])
     end, position, key = len(block) - 4 - 4 * restarts, 0, b""
     while position < end:
-        shared, position = varint(block, position)
-        unshared, position = varint(block, position)
-        length, position = varint(block, position)
+        shared, position = read_varint(block, position)
+        unshared, position = read_varint(block, position)
+        length, position = read_varint(block, position)
         key = key[:shared] + block[position : position + unshared]
         position += unshared
         yield key, block[position : position + length]

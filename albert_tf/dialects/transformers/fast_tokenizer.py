@@ -26,8 +26,11 @@ import sentencepiece
 
 from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.tokenizer_base import CLS_PIECE, SEP_PIECE
+from albert_tf.wire_format import fields, part
 from albert_tf.word_starts import WORD_BOUNDARY
 
+# Field numbers of sentencepiece_model.proto.
+_TRAINER_SPEC, _NORMALIZER_SPEC, _MODEL_TYPE, _SPEC_CHARSMAP = 2, 3, 3, 2
 _UNIGRAM = 1
 # Worse than every other way to cut a text, so that only the parts are taken.
 _PENALTY = 100.0
@@ -39,11 +42,11 @@ def fast_tokenizer(tokenizer: AlbertTokenizer) -> bytes:
     Raises:
       ValueError: if the library cannot cut text as the tokenizer does.
     """
-    proto = dict(_fields(tokenizer.model_proto, wanted=(2, 3)))
-    kind = dict(_fields(proto.get(2, b""), wanted=(3,))).get(3, _UNIGRAM)
+    proto = tokenizer.model_proto
+    kind = dict(fields(part(proto, _TRAINER_SPEC))).get(_MODEL_TYPE, _UNIGRAM)
     if kind != _UNIGRAM:
         raise ValueError("transformers' ALBERT tokenizer takes a SentencePiece model of the kind unigram only")
-    charsmap = dict(_fields(proto.get(3, b""), wanted=(2,))).get(2, b"")
+    charsmap = part(part(proto, _NORMALIZER_SPEC), _SPEC_CHARSMAP)
     values = {
         "version": "1.0",
         "truncation": None,
@@ -125,30 +128,3 @@ def _combining_characters() -> str:
         members = [number for _, number in run]
         ranges.append(f"\\x{{{members[0]:X}}}-\\x{{{members[-1]:X}}}")
     return f"[{''.join(ranges)}]+"
-
-
-def _fields(message: bytes, *, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
-    """Fields of a Protocol Buffers message by number: bytes or a whole number. SentencePiece has taken it before."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        number, kind = key >> 3, key & 7
-        value: Any
-        if kind == 0:
-            value, at = _varint(message, at)
-        else:
-            size, at = _varint(message, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
-            value, at = message[at : at + size], at + size
-        if number in wanted:
-            yield number, value
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A whole number of variable length, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
