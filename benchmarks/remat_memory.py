@@ -1,7 +1,8 @@
 """Peak resident memory of a training step by number of layers, plain and with --remat.
 
-Each figure is the peak of a process of its own that makes two steps at base width; the slope over the layers is given
-in block inputs, B x S x H x 4 bytes: what --remat keeps of a layer.
+Each figure is the peak of a process of its own that makes two steps at base width, the smallest of --repeats: what the
+allocator keeps of freed memory depends on which thread came first, and only adds. The slope over the layers, by least
+squares, is given in block inputs, B x S x H x 4 bytes: what --remat keeps of a layer.
 
 Example:
   python -m benchmarks.remat_memory --layers=6,18,30 --shapes=8x128,4x512
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 
@@ -23,6 +25,7 @@ with door.group("What is measured"):
     flags.DEFINE_list("layers", ["6", "18", "30"], "Numbers of layers, at least two.")
     flags.DEFINE_list("shapes", ["8x128", "4x512"], "Batches, as examples x tokens.")
     flags.DEFINE_list("modes", ["remat", "plain"], "remat, plain, or both.")
+    flags.DEFINE_integer("repeats", 3, "Processes for each figure.", 1)
     flags.DEFINE_string("json", "benchmarks/results/remat_memory.json", "Where all figures go.")
 
 HIDDEN, VOCAB = 768, 8000
@@ -75,11 +78,14 @@ def main() -> None:
         batch, sequence = (int(size) for size in shape.split("x"))
         block_input = batch * sequence * HIDDEN * 4
         for mode in values.modes:
-            peaks = [_measured(count, batch, sequence, mode) for count in layers]
-            slope = (peaks[-1] - peaks[0]) / (layers[-1] - layers[0])
+            rounds = [[_measured(count, batch, sequence, mode) for count in layers] for _ in range(values.repeats)]
+            peaks = [min(one) for one in zip(*rounds, strict=True)]
+            slope = statistics.linear_regression(layers, peaks).slope
             shown = [f"{peak / 2**20:,.0f}" for peak in peaks]
             rows.append((shape, mode, *shown, f"{slope / 2**20:.1f}", f"{slope / block_input:.2f}"))
-            results.append({"shape": shape, "mode": mode, "layers": layers, "peaks": peaks, "block_input": block_input})
+            results.append(
+                {"shape": shape, "mode": mode, "layers": layers, "rounds": rounds, "block_input": block_input}
+            )
     columns = ("batch", "layers kept", *(f"L={count}" for count in layers), "per layer", "in block inputs")
     door.print_table("Peak resident memory of training steps at base width, MiB", columns, rows)
     door.write_whole(values.json, json.dumps(results, indent=2) + "\n")
