@@ -50,9 +50,9 @@ endif
 test-kill: env  ## a run killed 25 times, against an undisturbed one; some ten minutes
 	$(RUN) -m pytest -m kill -s tests/end_to_end $(PYTEST_ARGS)
 
-test-peers:  ## compares with transformers on PyTorch, in an environment of its own
+test-peers:  ## compares with live models of transformers and KerasHub, in an environment of its own
 	@sh setup/prepare.sh peers
-	.venv-peers/bin/python -m pytest -m peers tests/peers $(PYTEST_ARGS)
+	.venv-peers/bin/python -m pytest -m peers $(PYTEST_ARGS)
 
 lint: env  ## ruff, format check, mypy
 	$(RUN) -m ruff check .

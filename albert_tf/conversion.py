@@ -21,14 +21,12 @@ from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.dialects.matching import MatchedWeights, Row, match
 from albert_tf.dialects.tables import Entry
 from albert_tf.files import exists, whole_directory, write_whole
-from albert_tf.head_config import HEADS, HeadConfig
+from albert_tf.head_config import HEADS, POOLED, HeadConfig
 from albert_tf.weight_shapes import weight_shapes
 
 OWN = "albert_tf"
 REPORT_FILE = "conversion_report.json"
 _ADVICE = "name another folder, or pass --overwrite to replace it"
-# Heads that another one can be cut down to: their weights are among its own.
-_PARTS: Mapping[str, tuple[str, ...]] = {"pretraining": ("masked_lm",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +74,8 @@ def open_weights(
     Args:
       path: a model directory, or what another project has written: a checkpoint prefix, a file or a folder.
       format: a name out of `reading.DIALECTS`, or "albert_tf"; None finds it out.
-      head: the head, where the files cannot tell it.
+      head: the head, where the files cannot tell it, or another one: what it shares with theirs is taken, the rest must
+        be named by `allow_missing`.
       head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
       allow_missing: glob patterns of names that may be unmatched; see `match`.
 
@@ -86,13 +85,16 @@ def open_weights(
     """
     if head is not None and head not in HEADS:
         raise ValueError(f"head must be one of {', '.join(HEADS)}, got {head!r}")
+    settings = dict(head_settings or {})
     if format == OWN or (format is None and is_model_directory(path)):
-        name, model = OWN, _open_model_directory(path, head)
+        name, model = OWN, _open_model_directory(path, head, settings)
     else:
         name, model = reading.open_model(path, format=format, head=head)
     with model.weights:
-        if head_settings:
-            model = dataclasses.replace(model, head=model.head.replace(**head_settings))
+        if settings:
+            if head is not None and allow_missing and "labels" in settings:  # of a new head: they say how many
+                settings.setdefault("num_labels", len(settings["labels"]))
+            model = dataclasses.replace(model, head=model.head.replace(**settings))
         yield name, model, match(model, allow_missing=allow_missing)
 
 
@@ -114,8 +116,8 @@ def convert(
       target: folder to make.
       format: the other project's: of `source`, where that is no model directory of ours (None finds it out), else of
         `target`.
-      head: the head, where the files cannot tell it; of a model directory, the part to take out: "masked_lm" leaves
-        sentence order away, "encoder" every head.
+      head: the head, where the files cannot tell it, or another one: "masked_lm" leaves sentence order away, "encoder"
+        every head, and the weights of a new one must be named by `allow_missing`.
       head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
       allow_missing: glob patterns of names that may be unmatched; see `match`.
       overwrite: whether a folder with content at `target` is replaced.
@@ -132,6 +134,8 @@ def convert(
         )
     if outward and format not in reading.WRITTEN:
         raise ValueError(f"{format!r} is read only; a model directory can be written as {', '.join(reading.WRITTEN)}")
+    if not outward:
+        reading.check_format(source, format)
     opened = open_weights(
         source,
         format=OWN if outward else format,
@@ -164,14 +168,13 @@ def convert(
     return report
 
 
-def _open_model_directory(path: str | os.PathLike[str], head: str | None) -> ForeignModel:
+def _open_model_directory(path: str | os.PathLike[str], head: str | None, settings: Mapping[str, Any]) -> ForeignModel:
+    """A model directory; with another `head` than its own the encoder, and what it has of that head's weights."""
     config, own = model_directory.read_config(path), model_directory.read_head_config(path)
     wanted = own
     ignored: tuple[tuple[str, str], ...] = ()
     if head is not None and head != own.head:
-        if head != "encoder" and head not in _PARTS.get(own.head, ()):
-            raise ValueError(f"{os.fspath(path)}: its head is {own.head!r}, of which {head!r} is no part")
-        wanted = HeadConfig(head=head, pooler=own.pooler)  # type: ignore[arg-type] # checked by the class
+        wanted = HeadConfig.from_dict({"head": head, "pooler": own.pooler or head in POOLED, **settings})
         rest = weight_shapes(config, own).keys() - weight_shapes(config, wanted).keys()
         ignored = tuple((re.escape(name), f"no part of the head {head!r}") for name in sorted(rest))
     return ForeignModel(

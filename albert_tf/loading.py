@@ -27,12 +27,17 @@ def load_model(
 ) -> AlbertHeadModel:
     """Model at `path`, a `keras.Model` that can be part of a larger one; its class follows the head.
 
+    `model.input` and `model.output` show names and shapes of what it takes and gives.
+
     Args:
       path: a model directory, or what another project has written: a checkpoint prefix, a file or a folder.
       dtype: Keras dtype policy or its name; None takes Keras' global one.
-      format: the other project's format, a name out of `albert_tf.dialects.reading.DIALECTS`; None finds it out.
-      head: the head, where the files cannot tell it.
-      head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}.
+      format: the other project's format: "original", "transformers", "kerashub", "model_garden", "tf_hub" or
+        "albert_zh"; None finds it out.
+      head: the head, where the files cannot tell it, or another one than theirs: "pretraining", "masked_lm", "encoder",
+        "classifier", "regression", "multiple_choice", "token_classifier", "span" or "conditional_span".
+      head_settings: other fields of `HeadConfig` that the files cannot tell, such as {"start_n_top": 3}, or of a new
+        head, {"num_labels": 3}.
       allow_missing: glob patterns of names that may be unmatched. A weight that the files lack then starts as in a new
         model; a tensor without a place is left out.
 

@@ -1,10 +1,11 @@
 """Brings ALBERT weights in from other projects' files, and takes them out again.
 
-  in    --from is what another project has written; --to becomes a model directory, which every other command reads:
-        the original's TensorFlow 1 checkpoints, TF-Hub modules, Model Garden checkpoints, transformers directories,
-        KerasHub presets, albert_zh checkpoints. The format is found by itself.
+  in    --from is what another project has written; --to becomes a model directory, for albert_tf.load_model and, with
+        pretraining heads, for the exporters. Read are the original's TensorFlow 1 checkpoints, TF-Hub modules, Model
+        Garden checkpoints, transformers directories, KerasHub presets and albert_zh checkpoints. The format is found by
+        itself.
   out   --from is a model directory; --to is written in the format that --format names: original, transformers,
-        kerashub.
+        kerashub. From one project to another it takes both steps.
 
 Numbers are moved, never computed: every tensor keeps its bits. What became of each is printed and stands in
 conversion_report.json of the new folder, which appears when it is complete.
@@ -53,16 +54,17 @@ def _define_flags() -> None:
             None,
             HEADS,
             "The head, where the files cannot tell it, such as regression for an original checkpoint with one output. "
-            "For a model directory the part to take out: masked_lm leaves sentence order away, encoder every head.",
+            "Or another one than theirs: masked_lm leaves sentence order away, encoder every head, and of a new head "
+            "--allow_missing must name the weights.",
         )
-        flags.DEFINE_list("labels", None, "Names of a classifier's labels, where the files do not hold them.")
+        flags.DEFINE_list("labels", None, "Names of a classifier's labels, as a,b,c, where the files do not hold them.")
         flags.DEFINE_integer("start_n_top", None, "Starts that a SQuAD 2.0 head goes on with; by default 5.", 1)
         flags.DEFINE_integer("end_n_top", None, "Ends that it gives for each of them; by default 5.", 1)
         flags.DEFINE_multi_string(
             "allow_missing",
             [],
-            "Glob pattern of names that may be unmatched: a weight that the files lack then starts as in a new model, "
-            "a tensor without a place is left out. May be repeated.",
+            "Glob pattern of names, ours such as 'classifier/*' or the files' own, that may be unmatched: a weight that "
+            "the files lack then starts as in a new model, a tensor without a place is left out. May be repeated.",
         )
         flags.DEFINE_bool("overwrite", False, "Replace a folder with content at --to.")
 

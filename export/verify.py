@@ -2,7 +2,8 @@
 
 Each of --a and --b is a model directory, or what another project has written (see export.convert_checkpoint). Inputs
 are random ids in ragged batches, and real texts of several scripts where one of the two has a tokenizer. Where both
-have one, their ids are compared too. Outputs that both models have are compared; padding is left out.
+have one, their ids are compared too. Outputs that both models have are compared; padding is left out. albert_tf runs
+both models: this checks a conversion, not what the other project's code computes, for which see its own outputs.
 
 Exit code 0 if all differences are within --max_difference, 1 if not.
 
@@ -28,6 +29,7 @@ from export.artifacts import ENCODER_INPUTS
 
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig
+    from albert_tf.head_config import HeadConfig
 
 # The same weights give the same numbers; other files of them may hold narrower ones.
 MAX_DIFFERENCE = 1e-5
@@ -41,6 +43,7 @@ TEXTS = (
     "ليلة ماطرة",
     "雨が降り続いた。",
     "😀 naïve café, 3.14 % of 2,000",
+    "In 2010, it was 1,000,000, and 3, too.",
 )
 
 
@@ -69,11 +72,13 @@ class Comparison:
       differences: by output and kind of input.
       left_out: outputs that one of the two models does not have.
       different_ids: texts whose ids differ; None where not both have a tokenizer.
+      heads: the two heads where they differ, so that the encoders alone were compared.
     """
 
     differences: tuple[Difference, ...]
     left_out: tuple[str, ...]
     different_ids: int | None
+    heads: tuple[str, str] | None = None
 
 
 def compare(
@@ -101,6 +106,7 @@ def compare(
     models = [loading.load_model(path, format=format, head=head) for path, format in zip((a, b), formats, strict=True)]
     tokenizers = [loading.load_tokenizer(path, format=format) for path, format in zip((a, b), formats, strict=True)]
     config = _common_config(models[0].config, models[1].config)
+    same_head = _check_heads(models[0].head_config, models[1].head_config)
     tokenizer = next((one for one in tokenizers if one is not None), None)
     batches = [("random", batch) for batch in _random_batches(config, np.random.default_rng(seed))]
     if tokenizer is not None:
@@ -108,7 +114,7 @@ def compare(
     found: dict[tuple[str, str], Difference] = {}
     names: list[set[str]] = [set(), set()]
     for kind, batch in batches:
-        first, second = (_outputs(model, batch) for model in models)
+        first, second = (_outputs(model, batch, with_head=same_head) for model in models)
         names = [names[0] | first.keys(), names[1] | second.keys()]
         for name in first.keys() & second.keys():
             one = _difference(name, kind, first[name], second[name], batch[features.INPUT_MASK])
@@ -121,6 +127,7 @@ def compare(
         differences=tuple(found[key] for key in sorted(found)),
         left_out=tuple(sorted(names[0] ^ names[1])),
         different_ids=both,
+        heads=None if same_head else (models[0].head_config.head, models[1].head_config.head),
     )
 
 
@@ -134,6 +141,19 @@ def _common_config(a: AlbertConfig, b: AlbertConfig) -> AlbertConfig:
         max_position_embeddings=min(a.max_position_embeddings, b.max_position_embeddings),
         type_vocab_size=min(a.type_vocab_size, b.type_vocab_size),
     )
+
+
+def _check_heads(a: HeadConfig, b: HeadConfig) -> bool:
+    """Whether both models have the same head, or two pretraining ones.
+
+    Raises:
+      ValueError: if they have the same head of other sizes.
+    """
+    for name in ("num_labels", "start_n_top", "end_n_top"):
+        one, other = getattr(a, name), getattr(b, name)
+        if a.head == b.head and one != other and (name == "num_labels" or a.head == "conditional_span"):
+            raise ValueError(f"the heads differ in {name}: {one} and {other}; load both with the same setting")
+    return a.head == b.head or {a.head, b.head} == {"pretraining", "masked_lm"}
 
 
 def _random_batches(config: AlbertConfig, generator: np.random.Generator) -> Iterator[parity.Batch]:
@@ -158,10 +178,12 @@ def _text_batches(tokenizer: Tokenizer, config: AlbertConfig) -> Iterator[parity
         yield parity.make_batch([tokenizer.encode_pair(one, two, length) for one, two in itertools.pairwise(ids)])
 
 
-def _outputs(model: Any, batch: parity.Batch) -> dict[str, np.ndarray]:
-    """Outputs of the encoder and of the head."""
+def _outputs(model: Any, batch: parity.Batch, *, with_head: bool) -> dict[str, np.ndarray]:
+    """Outputs of the encoder and, if asked for, of the head."""
     encoder_inputs = {name: batch[name] for name in ENCODER_INPUTS}
     outputs = dict(model.encoder.encode(encoder_inputs))
+    if not with_head:
+        return {name: np.asarray(value) for name, value in outputs.items()}
     inputs: dict[str, np.ndarray] = dict(encoder_inputs)
     length = batch[features.INPUT_MASK].shape[1]
     head = model.head_config.head
@@ -202,6 +224,8 @@ def print_comparison(found: Comparison, names: Sequence[str], max_difference: fl
     rows = [(one.output, one.inputs, one.largest, one.magnitude) for one in found.differences]
     columns = ("output", "inputs", "largest difference", "largest value")
     door.print_table(f"{names[0]} beside {names[1]}", columns, rows)
+    if found.heads is not None:
+        print(f"the heads differ ({' and '.join(found.heads)}): the encoders alone were compared")
     if found.left_out:
         print(f"only one of the two has: {', '.join(found.left_out)}")
     if found.different_ids is None:
@@ -214,6 +238,7 @@ def print_comparison(found: Comparison, names: Sequence[str], max_difference: fl
 
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
+    from albert_tf.head_config import HEADS
     from export.convert_checkpoint import FORMATS
 
     formats = (*FORMATS, "albert_tf")
@@ -221,7 +246,7 @@ def _define_flags() -> None:
     flags.DEFINE_string("b", None, "As --a.")
     flags.DEFINE_enum("a_format", None, formats, "Format of --a; found by itself where it is not given.")
     flags.DEFINE_enum("b_format", None, formats, "Format of --b; found by itself where it is not given.")
-    flags.DEFINE_string("head", None, "The head, where the files cannot tell it, such as regression.")
+    flags.DEFINE_enum("head", None, HEADS, "The head, where the files cannot tell it, such as regression.")
     flags.DEFINE_float("max_difference", MAX_DIFFERENCE, "Largest absolute difference of an output.", 0.0)
     flags.DEFINE_integer("seed", 0, "Of the random inputs.", 0)
 

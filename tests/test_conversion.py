@@ -115,11 +115,34 @@ def test_a_part_of_a_model_can_be_taken_out(tmp_path: pathlib.Path, head: str, c
     assert back.items() <= ours.items()
 
 
-def test_what_is_no_part_is_refused(tmp_path: pathlib.Path) -> None:
-    source = write(tmp_path / "ours", HeadConfig(head="classifier", num_labels=5))
-    with pytest.raises(ValueError, match="its head is 'classifier', of which 'masked_lm' is no part"):
-        convert(source, tmp_path / "there", format="transformers", head="masked_lm")
+def test_a_new_head_must_be_asked_for(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "ours")
+    settings = {"labels": ["no", "yes", "perhaps"]}
+    with pytest.raises(ValueError, match="the file lacks classifier/kernel, classifier/bias; if that is meant, let"):
+        convert(source, tmp_path / "there", format="transformers", head="classifier", head_settings=settings)
     assert not (tmp_path / "there").exists()
+    with pytest.raises(ValueError, match="num_labels must be a whole number for the head 'classifier', got None"):
+        albert_tf.load_model(source, head="classifier", allow_missing=["classifier/*"])
+
+    convert(source, tmp_path / "foreign", format="transformers")
+    for path in (source, tmp_path / "foreign"):  # from a model directory and from foreign files alike
+        made = albert_tf.load_model(path, head="classifier", head_settings=settings, allow_missing=["classifier/*"])
+        assert (made.head_config.labels, made.output["logits"].shape) == (("no", "yes", "perhaps"), (None, 3))
+        weights = {name: value.numpy() for name, value in made.named_weights().items()}
+        np.testing.assert_array_equal(weights["classifier/bias"], np.zeros(3, np.float32))
+        assert weights["classifier/kernel"].std() > 0.1
+        old = load_file(source / "model.safetensors")
+        assert all(np.array_equal(value, old[name]) for name, value in weights.items() if name in old)
+        assert len(weights) == 25 + 2
+
+
+def test_a_format_that_it_is_not(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "ours")
+    convert(source, tmp_path / "original", format="original")
+    with pytest.raises(
+        ValueError, match=r"is written in the format 'original', not 'transformers'\. From one project's"
+    ):
+        convert(tmp_path / "original" / "model.ckpt-0", tmp_path / "theirs", format="transformers")
 
 
 def test_settings_of_a_head_that_files_do_not_hold(tmp_path: pathlib.Path) -> None:

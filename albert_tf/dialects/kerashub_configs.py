@@ -154,7 +154,8 @@ def check_expressible(config: AlbertConfig, head: HeadConfig) -> None:
             "KerasHub has no sentence-order head: --head=masked_lm leaves it out, --head=encoder both heads"
         )
     if head.head not in ("encoder", "masked_lm", "classifier", "regression"):
-        raise ValueError(f"KerasHub's ALBERT has no head {head.head!r}: --head=encoder writes the encoder alone")
+        advice = "--head=encoder writes the encoder alone" if head.pooler else "nor an encoder without a pooler"
+        raise ValueError(f"KerasHub's ALBERT has no head {head.head!r}: {advice}")
     if not head.pooler:
         raise ValueError("KerasHub's ALBERT always has a pooler, this model has none")
     fixed = {

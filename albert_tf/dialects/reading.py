@@ -54,6 +54,22 @@ def find_dialect(path: str | os.PathLike[str]) -> ModuleType:
     raise ValueError(f"{path}: no weights of a known format there{found}. Known are: {known}")
 
 
+def check_format(path: str | os.PathLike[str], format: str | None) -> None:
+    """Refuses a format that the files at `path` are clearly not written in.
+
+    Raises:
+      ValueError: saying which one it is, and how a model goes from one project to another.
+    """
+    if format is None or dialect(format).recognises(os.fspath(path)):
+        return
+    found = [name for name in DIALECTS if dialect(name).recognises(os.fspath(path))]
+    if found:
+        raise ValueError(
+            f"{os.fspath(path)}: is written in the format {found[0]!r}, not {format!r}. From one project's format to "
+            "another's it takes two steps: bring the model in without --format, then take the model directory out"
+        )
+
+
 def open_model(
     path: str | os.PathLike[str], *, format: str | None = None, head: str | None = None
 ) -> tuple[str, ForeignModel]:

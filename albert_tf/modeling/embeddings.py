@@ -79,10 +79,24 @@ class AlbertEmbeddings(keras.layers.Layer):
         table, segments = (tf.convert_to_tensor(v) for v in (self.position_embeddings, self.token_type_embeddings))
         embedded = self._words(input_ids) + tf.gather(segments, segment_ids)
         if positions is None:
+            self.check_length(input_ids)
             embedded += table[: tf.shape(input_ids)[1]]  # [S, E], broadcast over B
         else:
             embedded += tf.gather(table, positions)
         return self.dropout(self.layer_norm(embedded), training=training)
+
+    def check_length(self, input_ids: tf.Tensor) -> None:
+        """Refuses `input_ids` [B, S] that are longer than the model has positions, where S is known.
+
+        Raises:
+          ValueError: naming both lengths.
+        """
+        length = input_ids.shape[1]
+        if length is not None and length > self.max_position_embeddings:
+            raise ValueError(
+                f"input_ids are {length} tokens long, the model has max_position_embeddings "
+                f"{self.max_position_embeddings}"
+            )
 
     def _words(self, input_ids: tf.Tensor) -> tf.Tensor:
         """float [..., W] of `input_ids` int32 [...]."""

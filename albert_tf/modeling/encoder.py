@@ -146,13 +146,14 @@ class AlbertEncoder(keras.Model):
           all_outputs: whether to return the embeddings and each layer's output too; None as the encoder was made.
 
         Raises:
-          ValueError: for an unknown form, for a loop unless all parameters are shared, for a loop in training, and for
-            rematerialised layers whose outputs are all to be returned.
+          ValueError: for inputs longer than the model's positions, for an unknown form, for a loop unless all parameters
+            are shared, for a loop in training, and for rematerialised layers whose outputs are all to be returned.
         """
         all_outputs = self.return_all_encoder_outputs if all_outputs is None else all_outputs
         if form not in get_args(Form):
             raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
         ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
+        self.embeddings.check_length(ids)
         layout = None
         if form in ("packed", "packed_loop"):
             layout = PackedLayout(mask, custom_gradients=form == "packed")

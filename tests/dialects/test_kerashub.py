@@ -212,6 +212,7 @@ def test_outputs_agree(tmp_path: pathlib.Path, head: str) -> None:
         assert np.std(expected) > 0.1
 
 
+@pytest.mark.peers
 def test_fine_tuned_preset_and_shards(tmp_path: pathlib.Path) -> None:
     """An optimizer's slots are no weights; a backbone in shards is the same backbone."""
     theirs = make_theirs("classifier")
@@ -231,6 +232,7 @@ def test_fine_tuned_preset_and_shards(tmp_path: pathlib.Path) -> None:
         assert whole.weights[name].tobytes() == shards.weights[name].tobytes()
 
 
+@pytest.mark.peers
 def test_names_of_older_keras_are_read(tmp_path: pathlib.Path) -> None:
     theirs = saved(tmp_path / "theirs", "encoder")
     expected = {name: value.tobytes() for name, value in read(theirs).weights.items()}
@@ -264,6 +266,7 @@ def test_head_can_be_left_away_or_be_regression(tmp_path: pathlib.Path) -> None:
         kerashub.open_model(str(one), head="masked_lm")
 
 
+@pytest.mark.peers
 def test_softmax_is_left_out_and_said(tmp_path: pathlib.Path) -> None:
     theirs = saved(tmp_path / "theirs", "classifier", task={"activation": "softmax"})
     found = read(theirs)
@@ -422,6 +425,7 @@ def write_ours(folder: pathlib.Path, head: str, tokenizer: Tokenizer | None) -> 
     return folder
 
 
+@pytest.mark.peers
 @pytest.mark.filterwarnings("ignore:Exception ignored in")  # KerasHub leaves the vocabulary's file open
 @pytest.mark.parametrize("capitals", [False, True])
 def test_tokenizer_of_a_written_preset_gives_our_ids(tmp_path: pathlib.Path, capitals: bool) -> None:
@@ -473,6 +477,7 @@ def test_published_vocabulary_is_prepared_as_the_original_does(
     assert notes[0].startswith("letters are lowered and accents dropped before the vocabulary")
 
 
+@pytest.mark.peers
 def test_preset_with_tokenizer_is_what_kerashub_writes(tmp_path: pathlib.Path) -> None:
     import keras_hub
 

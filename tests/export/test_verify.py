@@ -66,7 +66,19 @@ def test_models_with_other_heads_share_the_encoder(tmp_path: pathlib.Path) -> No
     b = write(tmp_path / "b", HeadConfig(head="span"))
     found = verify.compare(a, b)
     assert {one.output for one in found.differences} == {"sequence_output", "pooled_output"}
-    assert found.left_out == ("end_logits", "logits", "start_logits")
+    assert (found.heads, found.left_out) == (("regression", "span"), ())
+
+
+def test_heads_of_other_sizes_cannot_be_compared(tmp_path: pathlib.Path) -> None:
+    a, b = (write(tmp_path / f"{n}", HeadConfig(head="classifier", num_labels=n)) for n in (3, 4))
+    with pytest.raises(ValueError, match="the heads differ in num_labels: 3 and 4"):
+        verify.compare(a, b)
+
+
+def test_the_masked_lm_part_is_compared_with_the_whole(tmp_path: pathlib.Path) -> None:
+    found = verify.compare(write(tmp_path / "a"), write(tmp_path / "b", HeadConfig(head="masked_lm")))
+    assert {one.output for one in found.differences} == {"sequence_output", "pooled_output", "masked_lm_logits"}
+    assert (found.heads, found.left_out) == (None, ("sentence_order_logits",))
 
 
 def test_other_vocabularies_cannot_be_compared(tmp_path: pathlib.Path) -> None:

@@ -173,3 +173,11 @@ def test_block_serialises_alone():
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match="hidden size 24 is no multiple of 5 attention heads"):
         SelfAttention(num_attention_heads=5, dropout_prob=0.0, initializer_range=0.02).build((None, None, 24))
+
+
+@pytest.mark.parametrize("call", ["functional", "unrolled", "loop", "packed"])
+def test_more_tokens_than_positions_are_refused(call: str) -> None:
+    encoder = AlbertEncoder(make_config())
+    inputs = {name: np.ones((2, 18), np.int32) for name in ("input_ids", "input_mask", "segment_ids")}
+    with pytest.raises(ValueError, match="input_ids are 18 tokens long, the model has max_position_embeddings 17"):
+        encoder(inputs) if call == "functional" else encoder.encode(inputs, form=call)  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ CONDITIONAL = HEAD_CASES["conditional_span"]
 
 
 def made(head: HeadConfig, *, dtype: str = "float32", **changes: Any) -> AlbertHeadModel:
-    """A model with random weights, biases and LayerNorm included."""
-    model = make_model(make_config(**changes), head, dtype=dtype)
+    """A model of two layers with random weights, biases and LayerNorm included."""
+    model = make_model(make_config(**{"num_hidden_layers": 2, **changes}), head, dtype=dtype)
     randomize(model.named_weights())
     return model
 
@@ -119,7 +119,7 @@ def test_saved_model_gives_equal_outputs(any_head: HeadConfig, tmp_path: pathlib
 
 
 def test_narrow_policies_give_float32(any_head: HeadConfig) -> None:
-    config = make_config(initializer_range=0.02)
+    config = make_config(initializer_range=0.02, num_hidden_layers=2)
     batch = batch_for(any_head.head)
     exact = arrays(make_model(config, any_head, seed=7, dtype="float32")(batch))
     for policy in ("bfloat16", "mixed_float16"):
