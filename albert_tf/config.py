@@ -90,7 +90,10 @@ class AlbertConfig(JsonConfig):
             elif field.type == "float":
                 if isinstance(value, bool) or not isinstance(value, (int, float)):
                     raise ValueError(f"{field.name} must be a number, got {value!r}")
-                object.__setattr__(self, field.name, float(value))
+                try:
+                    object.__setattr__(self, field.name, float(value))
+                except OverflowError:  # a whole number of hundreds of digits
+                    raise ValueError(f"{field.name} must be a number, got {reprlib.repr(value)}") from None
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")

@@ -56,8 +56,18 @@ class ConversionReport:
 
 
 def is_model_directory(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is a model directory of ours; the original's folders have the same configuration file."""
-    return all(exists(os.path.join(path, name)) for name in (model_directory.CONFIG_FILE, model_directory.WEIGHTS_FILE))
+    """Whether `path` is a model directory of ours.
+
+    The original's folders have the same configuration file, those of transformers the same file of weights: what stands
+    in its header decides.
+    """
+    names = (model_directory.CONFIG_FILE, model_directory.WEIGHTS_FILE)
+    if not all(exists(os.path.join(path, name)) for name in names):
+        return False
+    try:
+        return model_directory.has_own_weights(path)
+    except (OSError, ValueError):  # damaged: who opens it says so
+        return not exists(os.path.join(path, "config.json"))
 
 
 @contextlib.contextmanager

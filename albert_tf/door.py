@@ -77,6 +77,7 @@ _TENSORFLOW_ERRORS = (
     "ResourceExhaustedError",
     "OutOfRangeError",
     "UnavailableError",
+    "FailedPreconditionError",  # also: the name of an object store's server is not found
 )
 
 _groups: dict[str, list[str]] = {}

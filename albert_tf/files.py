@@ -51,8 +51,15 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
       OSError: if it cannot be read, or is a pipe or a device.
     """
     if is_remote(path):
-        with _gfile().GFile(os.fspath(path), "rb") as stream:
-            content: bytes = stream.read()
+        import tensorflow as tf
+
+        try:
+            with tf.io.gfile.GFile(os.fspath(path), "rb") as stream:
+                content: bytes = stream.read()
+        except tf.errors.NotFoundError:
+            raise FileNotFoundError(2, "No such file", os.fspath(path)) from None
+        except tf.errors.OpError as error:
+            raise OSError(5, error.message, os.fspath(path)) from error
         return content
     check_regular(path)
     with open(path, "rb") as stream:
@@ -170,6 +177,8 @@ def check_directory(path: str | os.PathLike[str], *, replace: bool = False, advi
     else:
         if os.path.exists(target) and not os.path.isdir(target):
             raise NotADirectoryError(20, "is a file, a folder was expected", target)
+        if os.path.ismount(target):
+            raise OSError(16, "is a mount point, which cannot be replaced; name a folder in it", os.fspath(path))
         occupied = os.path.isdir(target) and bool(os.listdir(target))
         _make_folders(os.path.dirname(target))
     if occupied and not replace:
@@ -225,7 +234,10 @@ def move_directory(temporary: str, path: str | os.PathLike[str], *, replace: boo
         except BaseException:
             os.rename(old, target)
             raise
-        shutil.rmtree(old)
+        try:
+            shutil.rmtree(old)
+        except OSError as error:  # the new folder is there, and whole
+            logging.warning("%s: the folder that was replaced cannot be removed: %s", old, error.strerror)
         return
     if os.path.isdir(target):
         os.rmdir(target)  # os.rename replaces an empty folder on Linux, but not on every system
@@ -268,9 +280,9 @@ def remove_directory(path: str | os.PathLike[str]) -> None:
 
 
 def _folder_path(path: str | os.PathLike[str]) -> str:
-    """Path without a slash at its end; absolute, if it is local."""
+    """Path without a slash at its end; if it is local, absolute and without links: what a link leads to is replaced."""
     target = os.fspath(path).rstrip("/") or os.fspath(path)
-    return target if is_remote(target) else os.path.abspath(target)
+    return target if is_remote(target) else os.path.realpath(target)
 
 
 def _make_folders(path: str) -> None:

@@ -57,7 +57,9 @@ def load_model(
     return model
 
 
-def load_tokenizer(path: str | os.PathLike[str], *, format: str | None = None) -> Tokenizer | None:
+def load_tokenizer(
+    path: str | os.PathLike[str], *, format: str | None = None, head: str | None = None
+) -> Tokenizer | None:
     """Tokenizer that lies beside the weights at `path`, in any format; None if there is none.
 
     Raises:
@@ -65,6 +67,6 @@ def load_tokenizer(path: str | os.PathLike[str], *, format: str | None = None) -
     """
     if format in (None, conversion.OWN) and conversion.is_model_directory(path):
         return model_directory.load_tokenizer(path) if model_directory.has_tokenizer(path) else None
-    _, found = reading.open_model(path, format=format)
+    _, found = reading.open_model(path, format=format, head=head)
     with found.weights:
         return found.tokenizer

@@ -234,6 +234,17 @@ def open_weights_file(path: str | os.PathLike[str]) -> WeightFile:
     return SafetensorsFile(os.path.join(path, WEIGHTS_FILE))
 
 
+def has_own_weights(path: str | os.PathLike[str]) -> bool:
+    """Whether the weights in a folder are named as ours are.
+
+    Raises:
+      FileNotFoundError: if there are none.
+      ValueError: if the file is damaged.
+    """
+    with open_weights_file(path) as file:
+        return "encoder/embeddings/word_embeddings" in file.tensors
+
+
 def has_tokenizer(path: str | os.PathLike[str]) -> bool:
     """Whether a model directory holds a tokenizer."""
     return exists(os.path.join(path, TOKENIZER_CONFIG_FILE))

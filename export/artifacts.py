@@ -26,10 +26,10 @@ def check_apart(output: str | os.PathLike[str], model_directory: str | os.PathLi
     Raises:
       ValueError: naming both.
     """
-    if is_remote(output) or is_remote(model_directory):
-        paths = [os.fspath(output).rstrip("/"), os.fspath(model_directory).rstrip("/")]
-    else:
-        paths = [os.path.realpath(output), os.path.realpath(model_directory)]
+    paths = []
+    for path in (os.fspath(output), os.fspath(model_directory)):
+        local = path.removeprefix("file://")  # another way to write a path of this machine
+        paths.append(path.rstrip("/") if is_remote(local) else os.path.realpath(local))
     one, other = (f"{path}/" for path in paths)
     if one.startswith(other) or other.startswith(one):
         raise ValueError(

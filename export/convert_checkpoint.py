@@ -63,8 +63,8 @@ def _define_flags() -> None:
         flags.DEFINE_multi_string(
             "allow_missing",
             [],
-            "Glob pattern of names, ours such as 'classifier/*' or the files' own, that may be unmatched: a weight that "
-            "the files lack then starts as in a new model, a tensor without a place is left out. May be repeated.",
+            "Glob pattern of names, ours such as 'classifier/*' or the files' own, that may be unmatched: a weight "
+            "that the files lack then starts as in a new model, a tensor without a place is left out. May be repeated.",
         )
         flags.DEFINE_bool("overwrite", False, "Replace a folder with content at --to.")
 
@@ -126,7 +126,11 @@ def main() -> None:
     print_report(report)
     print(f"{report.source_format} -> {report.target_format}: {target}")
     if report.target_format == conversion.OWN:
-        print(f"next: python -m export.verify --a={shlex.quote(source)} --b={shlex.quote(target)}")
+        given = [f"--a_format={values.format}"] if values.format else []
+        given += [f"--head={values.head}"] if values.head else []
+        if not (values.allow_missing or values.start_n_top or values.end_n_top or values.labels):  # verify has none
+            paths = [f"--a={shlex.quote(source)}", f"--b={shlex.quote(target)}"]
+            print(f"next: python -m export.verify {' '.join([*paths, *given])}")
 
 
 if __name__ == "__main__":

@@ -103,8 +103,9 @@ def compare(
     """
     from albert_tf import loading
 
-    models = [loading.load_model(path, format=format, head=head) for path, format in zip((a, b), formats, strict=True)]
-    tokenizers = [loading.load_tokenizer(path, format=format) for path, format in zip((a, b), formats, strict=True)]
+    pairs = list(zip((a, b), formats, strict=True))
+    models = [loading.load_model(path, format=format, head=head) for path, format in pairs]
+    tokenizers = [loading.load_tokenizer(path, format=format, head=head) for path, format in pairs]
     config = _common_config(models[0].config, models[1].config)
     same_head = _check_heads(models[0].head_config, models[1].head_config)
     tokenizer = next((one for one in tokenizers if one is not None), None)

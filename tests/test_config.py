@@ -52,6 +52,7 @@ def test_original_file_with_inert_keys_is_read():
         ({"initializer_range": "0.02"}, "initializer_range must be a number, got '0.02'"),
         ({"parameter_sharing": "some"}, "parameter_sharing must be one of all, attention, ffn, none"),
         ({"embedding_projection": False}, "may be false only where embedding_size equals hidden_size, got 128 and 768"),
+        ({"hidden_dropout_prob": 10**400}, "hidden_dropout_prob must be a number, got 1000"),
         ({"embedding_projection": 1}, "embedding_projection must be true, false or null"),
     ],
 )

@@ -18,7 +18,7 @@ from albert_tf.conversion import convert
 from albert_tf.head_config import HeadConfig
 from albert_tf.model_directory import read_config, read_head_config, write_model_directory
 from albert_tf.weight_files.checkpoint import Checkpoint
-from albert_tf.weight_files.safetensors_file import SafetensorsFile
+from albert_tf.weight_files.safetensors_file import SafetensorsFile, write_safetensors
 from albert_tf.weight_files.weight_file import WeightFile
 from albert_tf.weight_shapes import weight_shapes
 from tests.modeling.small_models import make_config
@@ -179,6 +179,28 @@ def test_a_model_directory_needs_a_format_to_go_out(tmp_path: pathlib.Path) -> N
         convert(source, tmp_path / "there")
     with pytest.raises(ValueError, match="'tf_hub' is read only; a model directory can be written as original, "):
         convert(source, tmp_path / "there", format="tf_hub")
+
+
+def test_a_folder_of_several_formats_is_what_its_weights_are(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "ours")
+    convert(source, tmp_path / "mixed", format="transformers")
+    assert not conversion.is_model_directory(tmp_path / "mixed")
+    shutil.copy(source / "albert_config.json", tmp_path / "mixed")
+    assert not conversion.is_model_directory(tmp_path / "mixed")
+    report = convert(tmp_path / "mixed", tmp_path / "back")
+    assert report.source_format == "transformers"
+    shutil.copy(source / "model.safetensors", tmp_path / "mixed")
+    assert conversion.is_model_directory(tmp_path / "mixed")
+
+
+def test_weights_of_several_narrow_dtypes_are_said_to_be_float32(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "ours", dtype=np.float16)
+    weights = load_file(source / "model.safetensors")
+    weights["encoder/pooler/bias"] = np.full(24, 1e30, ml_dtypes.bfloat16)  # more than float16 holds
+    write_safetensors(source / "model.safetensors", weights)
+    convert(source, tmp_path / "there", format="transformers")
+    assert json.loads((tmp_path / "there" / "config.json").read_text())["dtype"] == "float32"
+    assert albert_tf.load_model(tmp_path / "there").named_weights()["encoder/pooler/bias"].numpy().min() > 9e29
 
 
 def test_nothing_and_nothing_known(tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import pathlib
 
 import pytest
@@ -170,3 +171,26 @@ def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: pathlib.Path, mo
     monkeypatch.setattr(fcntl, "flock", flock)
     with files.lock_directory(tmp_path), files.lock_directory(tmp_path):
         assert tmp_path.is_dir()
+
+
+def test_a_link_to_a_folder_leads_to_what_is_replaced(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old.txt").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with files.whole_directory(tmp_path / "link", replace=True) as folder:
+        pathlib.Path(folder, "new.txt").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["new.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+    (tmp_path / "dangling").symlink_to(tmp_path / "later")
+    with files.whole_directory(tmp_path / "dangling") as folder:
+        pathlib.Path(folder, "new.txt").write_text("new")
+    assert (tmp_path / "later" / "new.txt").exists()
+
+
+def test_a_mount_point_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path / "out"))
+    message = "is a mount point, which cannot be replaced; name a folder in it"
+    with pytest.raises(OSError, match=message), files.whole_directory(tmp_path / "out"):
+        pytest.fail("the work has begun")

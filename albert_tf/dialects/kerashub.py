@@ -136,6 +136,10 @@ def written_notes(config: AlbertConfig, head: HeadConfig, tokenizer: Tokenizer |
             "KerasHub's masked-LM head normalises with epsilon 1e-5, this one with 1e-12: logits differ by about 5e-6 "
             "of their size, more where the head's transform gives small numbers"
         )
+    if head.head == "regression":
+        notes.append(
+            "KerasHub has classifiers only: to bring this one in again as a regression, pass --head=regression"
+        )
     if head.labels is not None:
         notes.append(f"KerasHub stores no names of classes; they are, from 0 on: {', '.join(head.labels)}")
     if tokenizer is not None and not isinstance(tokenizer, AlbertTokenizer):

@@ -127,7 +127,7 @@ def is_floating(dtype: str) -> bool:
 
 def is_finite(value: np.ndarray) -> bool:
     """Whether all numbers are finite; one row at a time, since a table of words may be large."""
-    return all(bool(np.isfinite(part.astype(np.float32, copy=False)).all()) for part in np.atleast_2d(value))
+    return all(bool(np.isfinite(part).all()) for part in np.atleast_2d(value))
 
 
 def _row(status: Status, entry: Entry, shape: Shape, **their: Any) -> Row:

@@ -146,8 +146,9 @@ class AlbertEncoder(keras.Model):
           all_outputs: whether to return the embeddings and each layer's output too; None as the encoder was made.
 
         Raises:
-          ValueError: for inputs longer than the model's positions, for an unknown form, for a loop unless all parameters
-            are shared, for a loop in training, and for rematerialised layers whose outputs are all to be returned.
+          ValueError: for inputs longer than the model's positions, for an unknown form, for a loop unless all
+            parameters are shared, for a loop in training, and for rematerialised layers whose outputs are all to be
+            returned.
         """
         all_outputs = self.return_all_encoder_outputs if all_outputs is None else all_outputs
         if form not in get_args(Form):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import exists, is_remote, read_whole
+from albert_tf.files import check_regular, exists, is_remote, read_whole
 from albert_tf.weight_files import impostors
 from albert_tf.weight_files.bundle_index import BundleIndex, parse_index
 from albert_tf.weight_files.weight_file import TensorInfo, WeightFile
@@ -187,6 +187,8 @@ def _size(path: str) -> int:
 
 
 def _head(path: str) -> bytes:
+    if not is_remote(path):
+        check_regular(path)
     with _gfile().GFile(path, "rb") if is_remote(path) else open(path, "rb") as stream:
         content: bytes = stream.read(impostors.HEAD_SIZE)
     return content

@@ -12,13 +12,12 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from albert_tf.files import is_remote
+from albert_tf.files import is_remote, write_whole
 from albert_tf.weight_files import impostors
 from albert_tf.weight_files.byte_file import ByteFile
 from albert_tf.weight_files.weight_file import TensorInfo, WeightFile
@@ -36,6 +35,7 @@ _NUMBERS = (
 )
 _MOST_OBJECTS = 1_000_000
 _DEEPEST = 100
+_BLOCK = 1 << 26  # bytes by which a file that is made in memory grows
 
 
 class Hdf5File(WeightFile):
@@ -105,6 +105,8 @@ class Hdf5File(WeightFile):
                 continue
             path = f"{folder}{name}"
             kind = self._file.get(path, getclass=True, getlink=True)
+            if kind is None:
+                raise _RefusalError(f"{path} is a link of no known kind; the file is damaged")
             if kind is not h5py.HardLink:
                 raise _RefusalError(
                     f"{path} is a link ({kind.__name__}), which is not followed; a file of its own is expected"
@@ -156,7 +158,10 @@ def _dtype_name(dataset: h5py.Dataset) -> str:
 
 
 def write_hdf5(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes an HDF5 file, one tensor in memory at a time.
+    """Writes an HDF5 file, whole or not at all.
+
+    The file is made in memory, which takes twice its size for a moment: the HDF5 library does not survive a disk that
+    is full.
 
     Args:
       path: file to write; one that is there is replaced.
@@ -167,19 +172,13 @@ def write_hdf5(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) 
     """
     import h5py
 
-    target = os.fspath(path)
-    if is_remote(target):
-        import tensorflow as tf
-
-        with tempfile.TemporaryDirectory() as folder:  # HDF5 goes back and forth in a file, object stores do not
-            local = os.path.join(folder, "weights.h5")
-            write_hdf5(local, tensors)
-            tf.io.gfile.copy(local, target, overwrite=True)
-        return
-    with h5py.File(target, "w") as file:
+    with h5py.File("in memory", "w", driver="core", backing_store=False, block_size=_BLOCK) as file:
         for name in tensors:
             value = tensors[name]
             if value.dtype.name == "bfloat16":
                 file.create_dataset(name, data=value.view("V2")).attrs["dtype"] = "bfloat16"
             else:
                 file.create_dataset(name, data=value)
+        file.flush()
+        content: bytes = file.id.get_file_image()
+    write_whole(path, content)

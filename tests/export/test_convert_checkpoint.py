@@ -158,3 +158,35 @@ def test_wrong_flags(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["original", "transformers", "kerashub"])
+def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, format: str) -> None:
+    """Files of at most 64 KB stand for it; the weights take more."""
+    source = write(tmp_path / "ours", HeadConfig(head="classifier", num_labels=5), vocab_size=3000)
+    command = f"ulimit -f 64; exec {sys.executable} -m export.convert_checkpoint"
+    command += f" --from={source} --to={tmp_path}/there --format={format}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "there" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["ours"]
+
+
+def test_a_source_in_another_spelling_is_not_replaced(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "ours")
+    done = door(
+        "convert_checkpoint", f"--from={source}", f"--to=file://{source}", "--format=transformers", "--overwrite"
+    )
+    assert done.returncode == 1
+    assert "must lie apart" in done.stderr
+    assert (source / "albert_config.json").exists()
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(directory: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(directory / "theirs", tmp_path / "theirs")
+    (tmp_path / "theirs" / "config.json").unlink()
+    os.mkfifo(tmp_path / "theirs" / "config.json")
+    done = door("convert_checkpoint", f"--from={tmp_path}/theirs", f"--to={tmp_path}/ours")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1

@@ -60,8 +60,7 @@ def recognises(path: str) -> bool:
 def _is_theirs(config_path: str, there: Collection[str]) -> bool:
     """Whether a `config.json` is theirs; one that cannot be read is where their weights lie beside it."""
     try:
-        with open(config_path, "rb") as stream:
-            values = json.loads(stream.read())
+        values = json.loads(read_whole(config_path))
     except (ValueError, RecursionError):
         return not set(_WEIGHTS).isdisjoint(there)
     return isinstance(values, dict) and not {"model_type", "architectures", "inner_group_num"}.isdisjoint(values)

@@ -68,13 +68,15 @@ class _TheirWeights(Mapping[str, np.ndarray]):
 
     @property
     def dtype(self) -> str:
-        return max(self._dtypes.values(), key=lambda dtype: (dtype.itemsize, dtype.name)).name
+        if {"float16", "bfloat16"} <= self._dtypes.keys():  # neither holds the other's numbers
+            return "float32"
+        return max(self._dtypes.values(), key=lambda dtype: dtype.itemsize).name
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name in self._identity:
             shape = (self._width, self._width) if name.endswith("weight") else (self._width,)
             value = np.eye(self._width) if len(shape) == 2 else np.zeros(shape)
-            return value.astype(self._dtypes[self.dtype])
+            return value.astype(self._dtypes.get(self.dtype, np.dtype(np.float32)))
         entry = self._entries[name]
         value = self._weights[entry.ours]
         self._dtypes[value.dtype.name] = value.dtype
