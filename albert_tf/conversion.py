@@ -22,6 +22,7 @@ from albert_tf.dialects.matching import MatchedWeights, Row, match
 from albert_tf.dialects.tables import Entry
 from albert_tf.files import exists, whole_directory, write_whole
 from albert_tf.head_config import HEADS, POOLED, HeadConfig
+from albert_tf.tokenizer_files import CONFIG_FILE as TOKENIZER_CONFIG_FILE
 from albert_tf.weight_shapes import weight_shapes
 
 OWN = "albert_tf"
@@ -154,8 +155,8 @@ def convert(
         allow_missing=allow_missing,
     )
     with (
-        whole_directory(target, replace=overwrite, advice=_ADVICE) as folder,
         opened as (source_format, model, weights),
+        whole_directory(target, replace=overwrite, advice=_ADVICE) as folder,
     ):
         report = ConversionReport(
             source=os.fspath(source),
@@ -187,13 +188,18 @@ def _open_model_directory(path: str | os.PathLike[str], head: str | None, settin
         wanted = HeadConfig.from_dict({"head": head, "pooler": own.pooler or head in POOLED, **settings})
         rest = weight_shapes(config, own).keys() - weight_shapes(config, wanted).keys()
         ignored = tuple((re.escape(name), f"no part of the head {head!r}") for name in sorted(rest))
+    has_tokenizer = model_directory.has_tokenizer(path)
+    notes: tuple[str, ...] = ()
+    if not has_tokenizer:
+        notes = (f"There is no {TOKENIZER_CONFIG_FILE}: the model comes without a tokenizer.",)
     return ForeignModel(
         config=config,
         head=wanted,
         table=tuple(Entry(name, name) for name in weight_shapes(config, wanted)),
         weights=model_directory.open_weights_file(path),
         ignored=ignored,
-        tokenizer=model_directory.load_tokenizer(path) if model_directory.has_tokenizer(path) else None,
+        tokenizer=model_directory.load_tokenizer(path) if has_tokenizer else None,
+        notes=notes,
     )
 
 

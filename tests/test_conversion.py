@@ -205,7 +205,7 @@ def test_weights_of_several_narrow_dtypes_are_said_to_be_float32(tmp_path: pathl
 
 def test_nothing_and_nothing_known(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such checkpoint, file or folder"):
-        convert(tmp_path / "nowhere", tmp_path / "ours")
+        convert(tmp_path / "nowhere", tmp_path / "new" / "ours")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").write_text("nothing")
     with pytest.raises(ValueError, match=r"folder: no weights of a known format there \(it holds notes\.txt\)\. Known"):

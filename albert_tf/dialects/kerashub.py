@@ -77,6 +77,8 @@ def open_model(path: str, *, head: str | None = None) -> ForeignModel:
     config, notes = configs.read_config(KerasObject.parse(_read_json(config_path), config_path), config_path)
     task = KerasObject.parse(_read_json(task_path), task_path) if exists(task_path) else None
     found, of_head = configs.read_head(task, head, task_path if task else config_path)
+    if task is None and exists(os.path.join(folder, _TASK_WEIGHTS)):
+        of_head = (*of_head, f"{_TASK_WEIGHTS} lies there without {_TASK_CONFIG}: the encoder alone is taken.")
     tokenizer, of_tokenizer = _read_tokenizer(folder, config.vocab_size)
     return ForeignModel(
         config=config,

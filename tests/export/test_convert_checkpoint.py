@@ -164,9 +164,9 @@ def test_wrong_flags(
 def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, format: str) -> None:
     """Files of at most 64 KB stand for it; the weights take more."""
     source = write(tmp_path / "ours", HeadConfig(head="classifier", num_labels=5), vocab_size=3000)
-    command = f"ulimit -f 64; exec {sys.executable} -m export.convert_checkpoint"
-    command += f" --from={source} --to={tmp_path}/there --format={format}"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-m", "export.convert_checkpoint", f"--from={source}", f"--to={tmp_path}/there"]
+    limited = ["bash", "-c", 'ulimit -f 64; exec "$@"', "bash", *command, f"--format={format}"]
+    done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1, done.stderr
     assert "there" in done.stderr

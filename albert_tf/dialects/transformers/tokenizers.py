@@ -47,7 +47,7 @@ def read_tokenizer(folder: str, configuration: Configuration) -> tuple[Tokenizer
     ]
     if not there:
         if not exists(os.path.join(folder, _FAST_FILE)):
-            return None, ()
+            return None, ("No vocabulary lies beside the weights: the model comes without a tokenizer.",)
         return None, (
             f"{_FAST_FILE} lies there without spiece.model or vocab.txt, and no tokenizer can be made of it alone: the "
             "model comes without one.",
@@ -56,6 +56,8 @@ def read_tokenizer(folder: str, configuration: Configuration) -> tuple[Tokenizer
         return None, (f"The tokenizer is a {kind}, which cuts text in another way: the model comes without one.",)
     name = there[-1] if kind in _WORDPIECE else there[0]
     notes = [f"{name} is the vocabulary; {other} lies there, too." for other in there if other != name]
+    if not exists(config_path):
+        notes.append(f"There is no {CONFIG_FILE}: text is prepared as the library does without one, in lower case.")
     wordpiece = name == WordPieceTokenizer.vocabulary_file
     if kind in (_SENTENCEPIECE if wordpiece else _WORDPIECE):
         return None, (f"The tokenizer is a {kind}, but its vocabulary is not there: the model comes without one.",)
