@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from albert_tf.weight_files.weight_file import is_floating
 from albert_tf.weight_shapes import Shape
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def check_kind(name: str, shape: Shape, dtype: str, wanted: Shape, source: str) 
     """
     if tuple(shape) != wanted:
         raise ValueError(f"{source}: {name} has shape {list(shape)}, the configuration needs {list(wanted)}")
-    if not dtype.startswith(("float", "bfloat")):
+    if not is_floating(dtype):
         raise ValueError(f"{source}: {name} must hold floating-point numbers, got {dtype}")
 
 

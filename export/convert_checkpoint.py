@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from albert_tf.conversion import ConversionReport
     from albert_tf.dialects.matching import Row
 
-FORMATS = ("original", "tf_hub", "model_garden", "transformers", "kerashub", "albert_zh")
-
 
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
+    from albert_tf.dialects.reading import DIALECTS
     from albert_tf.head_config import HEADS
 
     with door.group("Conversion"):
@@ -45,7 +44,7 @@ def _define_flags() -> None:
         flags.DEFINE_enum(
             "format",
             None,
-            FORMATS,
+            DIALECTS,
             "The other project's format: of --from, found by itself where this is not given; or of --to, where --from "
             "is a model directory.",
         )

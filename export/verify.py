@@ -239,10 +239,11 @@ def print_comparison(found: Comparison, names: Sequence[str], max_difference: fl
 
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
+    from albert_tf.conversion import OWN
+    from albert_tf.dialects.reading import DIALECTS
     from albert_tf.head_config import HEADS
-    from export.convert_checkpoint import FORMATS
 
-    formats = (*FORMATS, "albert_tf")
+    formats = (*DIALECTS, OWN)
     flags.DEFINE_string("a", None, "Model directory, or what another project has written.")
     flags.DEFINE_string("b", None, "As --a.")
     flags.DEFINE_enum("a_format", None, formats, "Format of --a; found by itself where it is not given.")

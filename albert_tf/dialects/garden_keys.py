@@ -19,7 +19,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from albert_tf.config import AlbertConfig
-from albert_tf.dialects.tables import SAME, Entry, Transform, reshaped
+from albert_tf.dialects.tables import SAME, Entry, Transform, split_into_heads
 from albert_tf.head_config import HeadConfig
 from albert_tf.weight_shapes import Shape
 
@@ -163,10 +163,7 @@ def _entries(config: AlbertConfig, head: HeadConfig, layout: Layout) -> Iterator
 
 
 def _block(theirs: str, attention_output: str, config: AlbertConfig) -> Iterator[Entry]:
-    hidden, heads, size = config.hidden_size, config.num_attention_heads, config.head_size
-    into_heads = reshaped((hidden, heads, size), (hidden, hidden))
-    bias_of_heads = reshaped((heads, size), (hidden,))
-    out_of_heads = reshaped((heads, size, hidden), (hidden, hidden))
+    into_heads, bias_of_heads, out_of_heads = split_into_heads(config)
     ours = "encoder/group_0/inner_0"
     for name in ("query", "key", "value"):
         key = f"{theirs}/_attention_layer/_{name}_dense"

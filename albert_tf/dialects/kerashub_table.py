@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from albert_tf.config import AlbertConfig
-from albert_tf.dialects.tables import SAME, Entry, Transform, reshaped
+from albert_tf.dialects.tables import SAME, Entry, Transform, split_into_heads
 from albert_tf.head_config import HeadConfig
 from albert_tf.weight_shapes import block_places
 
@@ -61,10 +61,7 @@ def _entries(config: AlbertConfig, head: HeadConfig) -> Iterator[Entry]:
 
 
 def _block(ours: str, theirs: str, config: AlbertConfig) -> Iterator[Entry]:
-    hidden, heads, size = config.hidden_size, config.num_attention_heads, config.head_size
-    into_heads = reshaped((hidden, heads, size), (hidden, hidden))
-    bias_of_heads = reshaped((heads, size), (hidden,))
-    out_of_heads = reshaped((heads, size, hidden), (hidden, hidden))
+    into_heads, bias_of_heads, out_of_heads = split_into_heads(config)
     attention = f"{theirs}/_self_attention_layer"
     for name in ("query", "key", "value"):
         yield from _dense(f"{ours}/attention/{name}", f"{attention}/{name}_dense", into_heads, bias_of_heads)

@@ -13,6 +13,7 @@ import numpy as np
 from albert_tf.dialects.foreign_model import ForeignModel
 from albert_tf.dialects.tables import Entry
 from albert_tf.initial_weights import initial_weight
+from albert_tf.weight_files.weight_file import is_floating
 from albert_tf.weight_shapes import Shape, weight_shapes
 
 Status = Literal["used", "ignored", "missing", "left over"]
@@ -118,11 +119,6 @@ def match(model: ForeignModel, *, allow_missing: Sequence[str] = ()) -> MatchedW
     rows += _rest(model)
     _check_unmatched(path, rows, allow_missing)
     return MatchedWeights(model, rows)
-
-
-def is_floating(dtype: str) -> bool:
-    """Whether numbers of a dtype are floating-point ones; NumPy does not count bfloat16 among them."""
-    return dtype.startswith(("float", "bfloat"))
 
 
 def is_finite(value: np.ndarray) -> bool:

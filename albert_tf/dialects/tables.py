@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-Shape = tuple[int, ...]
+from albert_tf.config import AlbertConfig
+from albert_tf.weight_shapes import Shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,16 @@ def reshaped(theirs: Shape, ours: Shape) -> Transform:
         lambda value: value.reshape(ours),
         lambda value: value.reshape(theirs),
         lambda _: theirs,
+    )
+
+
+def split_into_heads(config: AlbertConfig) -> tuple[Transform, Transform, Transform]:
+    """Of attention whose N heads are an axis of their own: input kernels [H, N, H/N], their biases, output kernel."""
+    hidden, heads, size = config.hidden_size, config.num_attention_heads, config.head_size
+    return (
+        reshaped((hidden, heads, size), (hidden, hidden)),
+        reshaped((heads, size), (hidden,)),
+        reshaped((heads, size, hidden), (hidden, hidden)),
     )
 
 

@@ -19,6 +19,11 @@ class TensorInfo:
     dtype: str
 
 
+def is_floating(dtype: str) -> bool:
+    """Whether numbers of a dtype are floating-point ones; NumPy does not count bfloat16 among them."""
+    return dtype.startswith(("float", "bfloat"))
+
+
 class WeightFile(abc.ABC):
     """A file, or several that belong together, of named tensors.
 

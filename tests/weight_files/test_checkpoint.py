@@ -84,7 +84,7 @@ def test_in_a_folder_the_one_that_its_state_names_is_taken(folder: pathlib.Path)
     (folder / "readme.txt").write_text("about")
     with pytest.raises(ValueError, match=r"holds 2 checkpoints \(model.ckpt-12, model.ckpt-7\).*: give one, such as"):
         find_prefix(str(folder))
-    (folder / "checkpoint").write_text('model_checkpoint_path: "/home/them/run/model.ckpt-12"\n')
+    (folder / "checkpoint").write_text('model_checkpoint_path: "/of/another/machine/model.ckpt-12"\n')
     assert find_prefix(str(folder)) == str(folder / "model.ckpt-12")
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-99"\n')
     with pytest.raises(ValueError, match="holds 2 checkpoints"):
