@@ -5,7 +5,6 @@ KerasHub's own classes run in each comparison (keras_hub/src/models/albert, vers
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -16,159 +15,22 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.dialects import kerashub
-from albert_tf.dialects.foreign_model import ForeignModel
-from albert_tf.dialects.matching import Row, match
 from albert_tf.head_config import HeadConfig
-from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
-from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.weight_shapes import weight_shapes
-from tests import wordpiece_toys
-
-SIZES: dict[str, Any] = {
-    "vocabulary_size": 211,
-    "num_layers": 6,
-    "num_heads": 4,
-    "num_groups": 3,
-    "num_inner_repetitions": 2,
-    "embedding_dim": 10,
-    "hidden_dim": 28,
-    "intermediate_dim": 17,
-    "dropout": 0.25,
-    "max_sequence_length": 19,
-    "num_segments": 3,
-}
-CONFIG = AlbertConfig(
-    vocab_size=211,
-    num_hidden_layers=6,
-    num_attention_heads=4,
-    num_hidden_groups=3,
-    inner_group_num=2,
-    embedding_size=10,
-    hidden_size=28,
-    intermediate_size=17,
-    hidden_dropout_prob=0.25,
-    attention_probs_dropout_prob=0.25,
-    max_position_embeddings=19,
-    type_vocab_size=3,
+from tests.dialects.kerashub_presets import (
+    CONFIG,
+    HEADS,
+    INPUTS,
+    TOLERANCE,
+    assert_same_preset,
+    inputs,
+    load_theirs,
+    make_ours,
+    make_theirs,
+    read,
+    save_ours,
+    saved,
 )
-HEADS = {
-    "encoder": HeadConfig(head="encoder"),
-    "masked_lm": HeadConfig(head="masked_lm"),
-    "classifier": HeadConfig(head="classifier", num_labels=5, dropout_prob=0.375),
-}
-CLASSES = {"encoder": "AlbertBackbone", "masked_lm": "AlbertMaskedLM", "classifier": "AlbertTextClassifier"}
-LENGTHS = np.array([19, 4, 11, 1])
-INPUTS = {"token_ids": "input_ids", "segment_ids": "segment_ids", "padding_mask": "input_mask"}
-TOLERANCE = 1e-5  # float32: the same sums in another order, values of about 1
-
-
-def make_theirs(head: str, *, dtype: str = "float32", tokenizer: Any = None, task: Any = None, **sizes: Any) -> Any:
-    """A model of KerasHub's with random weights, biases and norms included."""
-    import keras
-    import keras_hub
-
-    keras.backend.clear_session()  # else the names in its JSON files count up from test to test
-    models = keras_hub.models
-    backbone = models.AlbertBackbone(**{**SIZES, **sizes}, dtype=dtype)
-    given = {}
-    if tokenizer is not None and head != "encoder":
-        kind = models.AlbertMaskedLMPreprocessor if head == "masked_lm" else models.AlbertTextClassifierPreprocessor
-        given = {"preprocessor": kind(tokenizer, sequence_length=19)}
-    if head == "encoder":
-        model = backbone
-    elif head == "masked_lm":
-        model = models.AlbertMaskedLM(backbone, **given)
-    else:
-        model = models.AlbertTextClassifier(backbone, **{"num_classes": 5, "dropout": 0.375, **given, **(task or {})})
-    rng = np.random.default_rng(7)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.0, 0.3, weight.shape))
-    return model
-
-
-def saved(folder: pathlib.Path, head: str, **settings: Any) -> pathlib.Path:
-    """A preset that KerasHub has written."""
-    make_theirs(head, **settings).save_to_preset(str(folder))
-    return folder
-
-
-def inputs() -> dict[str, np.ndarray]:
-    """Rows of different lengths, in KerasHub's names."""
-    rng = np.random.default_rng(11)
-    return {
-        "token_ids": rng.integers(5, 211, (4, 19)).astype(np.int32),
-        "segment_ids": rng.integers(0, 3, (4, 19)).astype(np.int32),
-        "padding_mask": (np.arange(19) < LENGTHS[:, None]).astype(np.int32),
-    }
-
-
-@dataclasses.dataclass(frozen=True)
-class Read:
-    """What a preset held, and what became of each tensor; the file is closed again."""
-
-    model: ForeignModel
-    weights: dict[str, np.ndarray]
-    rows: tuple[Row, ...]
-
-
-def read(folder: pathlib.Path, head: str | None = None) -> Read:
-    model = kerashub.open_model(str(folder), head=head)
-    with model.weights:
-        matched = match(model)
-        return Read(model, dict(matched), matched.rows)
-
-
-def make_ours(found: Read) -> Any:
-    """Our model with the weights of a preset."""
-    from albert_tf.modeling.models import make_model
-
-    ours = make_model(found.model.config, found.model.head)
-    for name, variable in ours.named_weights().items():
-        variable.assign(found.weights[name])
-    return ours
-
-
-def save_ours(folder: pathlib.Path, found: Read) -> pathlib.Path:
-    folder.mkdir()
-    model = found.model
-    kerashub.save_model(str(folder), model.config, model.head, found.weights, model.tokenizer)
-    return folder
-
-
-def load_theirs(folder: pathlib.Path, head: str, **settings: Any) -> Any:
-    import keras_hub
-
-    return getattr(keras_hub.models, CLASSES[head]).from_preset(str(folder), **settings)
-
-
-def read_tree(path: pathlib.Path) -> dict[str, tuple[Any, ...]]:
-    """Shape, dtype, Keras' mark and bits of each dataset of an HDF5 file."""
-    rows = {}
-    with h5py.File(path) as file:
-
-        def visit(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                rows[name] = (item.shape, item.dtype, dict(item.attrs), item[()].tobytes())
-
-        file.visititems(visit)
-    return rows
-
-
-def assert_same_preset(found: pathlib.Path, expected: pathlib.Path) -> None:
-    """Two presets have the same files; HDF5 files equal trees, JSON files equal values but for the date."""
-    names = sorted(str(path.relative_to(expected)) for path in expected.rglob("*") if path.is_file())
-    assert sorted(str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()) == names
-    assert {"config.json", "model.weights.h5"} <= set(names)
-    for name in names:
-        if name.endswith(".h5"):
-            assert read_tree(found / name) == read_tree(expected / name)
-        elif name.endswith(".json"):
-            values = [json.loads((folder / name).read_text()) for folder in (found, expected)]
-            for value in values:
-                value.pop("date_saved", None)
-            assert values[0] == values[1]
-        else:
-            assert (found / name).read_bytes() == (expected / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -400,117 +262,6 @@ def test_what_kerashub_has_not_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         kerashub.save_model(str(tmp_path), config, head, {}, None)
     assert list(tmp_path.iterdir()) == []
-
-
-def toy_vocabulary(*, capitals: bool) -> bytes:
-    """SentencePiece model of 211 pieces without rules of its own for case or accents."""
-    from pipelines import vocabulary
-    from tests.pipelines.conftest import make_documents
-
-    lines = [sentence for document in make_documents(60, seed=3) for sentence in document]
-    settings = vocabulary.VocabularySettings(vocab_size=211, num_threads=1)
-    config = TokenizerConfig(lower_case=not capitals)
-    return vocabulary.train_vocabulary(lines, settings, config)[0].model_proto
-
-
-TEXTS = ["The cor dis ánbel 4 AND", "lorem Dis, cor: 12!", ""]
-
-
-def write_ours(folder: pathlib.Path, head: str, tokenizer: Tokenizer | None) -> pathlib.Path:
-    rng = np.random.default_rng(5)
-    shapes = weight_shapes(CONFIG, HEADS[head])
-    weights = {name: rng.normal(0.0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
-    folder.mkdir()
-    kerashub.save_model(str(folder), CONFIG, HEADS[head], weights, tokenizer)
-    return folder
-
-
-@pytest.mark.peers
-@pytest.mark.filterwarnings("ignore:Exception ignored in")  # KerasHub leaves the vocabulary's file open
-@pytest.mark.parametrize("capitals", [False, True])
-def test_tokenizer_of_a_written_preset_gives_our_ids(tmp_path: pathlib.Path, capitals: bool) -> None:
-    import keras_hub
-
-    config = TokenizerConfig(lower_case=not capitals, strip_accents=True, split_digit_comma=False)
-    ours = AlbertTokenizer(toy_vocabulary(capitals=capitals), config=config)
-    folder = write_ours(tmp_path / "ours", "classifier", ours)
-    theirs = keras_hub.models.AlbertTokenizer.from_preset(str(folder))
-    assert [np.asarray(theirs(text)).tolist() for text in TEXTS[:2]] == ours.encode_batch(TEXTS[:2])
-    classifier = load_theirs(folder, "classifier")
-    row = classifier.preprocessor(TEXTS[0])
-    ids = [ours.cls_id, *ours.encode(TEXTS[0]), ours.sep_id][:19]
-    assert np.asarray(row["token_ids"]).tolist()[: len(ids)] == ids
-    assert row["token_ids"].shape == (19,)
-    back = read(folder).model.tokenizer
-    assert back is not None
-    assert back.encode_batch(TEXTS) == ours.encode_batch(TEXTS)
-
-
-def test_vocabulary_without_capitals_is_given_lower_case(tmp_path: pathlib.Path) -> None:
-    """As in the published presets, whose SentencePiece file is the original's."""
-    import keras_hub
-
-    for capitals in (False, True):
-        proto = toy_vocabulary(capitals=capitals)
-        theirs = keras_hub.models.AlbertTokenizer(proto=proto)
-        folder = saved(tmp_path / f"theirs {capitals}", "masked_lm", tokenizer=theirs)
-        model = read(folder).model
-        assert isinstance(model.tokenizer, AlbertTokenizer)
-        assert model.tokenizer.config.lower_case is not capitals
-        assert model.tokenizer.config.strip_accents
-        assert not model.tokenizer.config.split_digit_comma
-        assert any("accents dropped before the vocabulary" in note for note in model.notes)
-        text = TEXTS[1] if capitals else TEXTS[1].lower()
-        assert model.tokenizer.encode(text) == np.asarray(theirs(text)).tolist()
-        assert model.tokenizer.unk_id not in model.tokenizer.encode("DIS áb"[: 3 if capitals else 6].lower())
-
-
-def test_published_vocabulary_is_prepared_as_the_original_does(
-    tmp_path: pathlib.Path, reference_data: pathlib.Path
-) -> None:
-    vocabulary = tmp_path / "assets" / "tokenizer" / "vocabulary.spm"
-    vocabulary.parent.mkdir(parents=True)
-    vocabulary.write_bytes((reference_data / "data" / "albert_en_30k.model").read_bytes())
-    tokenizer, notes = kerashub._read_tokenizer(str(tmp_path), 30000)
-    assert isinstance(tokenizer, AlbertTokenizer)
-    assert tokenizer.config == TokenizerConfig(lower_case=True, strip_accents=True, split_digit_comma=False)
-    assert notes[0].startswith("letters are lowered and accents dropped before the vocabulary")
-
-
-@pytest.mark.peers
-def test_preset_with_tokenizer_is_what_kerashub_writes(tmp_path: pathlib.Path) -> None:
-    import keras_hub
-
-    proto = toy_vocabulary(capitals=True)
-    plain = TokenizerConfig(lower_case=False, strip_accents=False, split_digit_comma=False)
-    ours = AlbertTokenizer(proto, config=plain)
-    for head in ("masked_lm", "classifier"):
-        theirs = saved(tmp_path / f"theirs {head}", head, tokenizer=keras_hub.models.AlbertTokenizer(proto=proto))
-        found = read(theirs)
-        folder = tmp_path / f"ours {head}"
-        folder.mkdir()
-        kerashub.save_model(str(folder), found.model.config, found.model.head, found.weights, ours)
-        assert_same_preset(folder, theirs)
-
-
-def test_other_tokenizers(tmp_path: pathlib.Path) -> None:
-    wordpiece = wordpiece_toys.tokenizer()
-    assert kerashub.written_notes(CONFIG, HEADS["encoder"], wordpiece) == (
-        "KerasHub's ALBERT has no WordPiece: the preset is written without a tokenizer",
-    )
-    folder = write_ours(tmp_path / "ours", "encoder", wordpiece)
-    assert not (folder / "assets").exists()
-    (folder / "assets" / "tokenizer").mkdir(parents=True)
-    path = folder / "assets" / "tokenizer" / "vocabulary.spm"
-    path.write_bytes(b"no model")
-    with pytest.raises(ValueError, match=r"vocabulary\.spm: not a SentencePiece model"):
-        kerashub.open_model(str(folder))
-    config = json.loads((folder / "config.json").read_text())
-    config["config"]["vocabulary_size"] = 212
-    (folder / "config.json").write_text(json.dumps(config))
-    path.write_bytes(toy_vocabulary(capitals=True))
-    with pytest.raises(ValueError, match=r"vocabulary\.spm: has 211 pieces, the weights are for 212: another model's"):
-        kerashub.open_model(str(folder))
 
 
 def test_notes_on_what_is_lost() -> None:
