@@ -9,7 +9,7 @@ RUN = .venv/bin/python
 # Modules that share costly fixtures name a group, and stay on one worker.
 PYTEST = -m pytest -n 2 --dist=loadgroup --no-loadscope-reorder --durations=15
 
-.PHONY: help env env-tpu demo demo-clean test test-quick test-tf220 test-kill test-peers tpu-check lint format clean
+.PHONY: help env env-tpu demo demo-clean test test-quick test-thorough test-tf220 test-kill test-peers tpu-check lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ test: env  ## all tests, at most 15 minutes
 
 test-quick: env  ## the tests that take a few seconds each
 	$(RUN) $(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+test-thorough: env  ## the further variants of costly tests; some ten minutes
+	$(RUN) $(PYTEST) -m thorough $(PYTEST_ARGS)
 
 test-tf220:  ## all tests on TensorFlow 2.20, in an environment of its own
 	@sh setup/prepare.sh tf220

@@ -8,6 +8,7 @@ uses it fails every run.
 from __future__ import annotations
 
 import collections
+import fnmatch
 import os
 import pathlib
 import re
@@ -123,10 +124,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(account, "skip-account")
 
 
+def is_representative(item: pytest.Item) -> bool:
+    """Whether the item is not one of the further variants of a test that names its representatives."""
+    marker = item.get_closest_marker("representatives")
+    callspec = getattr(item, "callspec", None)
+    return marker is None or callspec is None or any(fnmatch.fnmatchcase(callspec.id, one) for one in marker.args)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "reference_data" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")
+        if not is_representative(item):
+            item.add_marker("thorough")
     # Long ones first: one that begins last would keep a single worker busy at the end.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

@@ -60,6 +60,7 @@ def _make(
     return {name: value.numpy() for name, value in made.items()}
 
 
+@pytest.mark.representatives("3-0.6-sop", "2-0.7-none")
 @pytest.mark.parametrize(
     ("max_ngram", "words", "objective"),
     [(3, 0.6, "sop"), (1, 0.3, "sop"), (4, 1.0, "sop"), (3, 0.5, "nsp"), (2, 0.7, "none")],

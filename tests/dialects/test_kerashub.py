@@ -33,6 +33,7 @@ from tests.dialects.kerashub_presets import (
 )
 
 
+@pytest.mark.representatives("masked_lm-*")
 @pytest.mark.parametrize(
     ("head", "dtype"), [*((h, "float32") for h in HEADS), ("masked_lm", "bfloat16"), ("encoder", "float16")]
 )
@@ -45,6 +46,7 @@ def test_round_trip_is_what_kerashub_writes(tmp_path: pathlib.Path, head: str, d
     assert_same_preset(save_ours(tmp_path / "ours", found), theirs)
 
 
+@pytest.mark.representatives("masked_lm")
 @pytest.mark.parametrize("head", HEADS)
 def test_outputs_agree(tmp_path: pathlib.Path, head: str) -> None:
     """KerasHub's outputs, of what it wrote and of what we wrote, and ours, on rows of different lengths."""

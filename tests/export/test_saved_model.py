@@ -36,6 +36,7 @@ def padded(rows: list[list[int]]) -> np.ndarray:
     return np.array([row + [0] * (longest - len(row)) for row in rows])
 
 
+@pytest.mark.representatives("none", "two_groups")
 @pytest.mark.parametrize(
     "case", ["attention", "ffn", "none", "two_groups", "inner_blocks", "no_projection", "words_alone"]
 )

@@ -42,6 +42,7 @@ def int8_content(initial_model: AlbertPretrainingModel) -> bytes:
     return tflite.convert(initial_model, quantization="int8", head="all")
 
 
+@pytest.mark.representatives("none", "two_groups")
 @pytest.mark.parametrize("case", ["attention", "ffn", "none", "two_groups", "inner_blocks", "words_alone"])
 def test_every_sharing_mode_agrees_with_keras(tokenizer: AlbertTokenizer, case: str) -> None:
     model = AlbertPretrainingModel(sharing_config(tokenizer, case))

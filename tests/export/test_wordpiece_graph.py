@@ -56,6 +56,7 @@ def test_real_texts(reference_data: pathlib.Path) -> None:
     assert_equal_ids(make_text_graph(tokenizer, 64), tokenizer, texts)
 
 
+@pytest.mark.representatives("True")
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_every_character(lower_case: bool) -> None:

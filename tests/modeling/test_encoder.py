@@ -79,6 +79,7 @@ def batch_of(batch):
     return {key: tf.constant(batch[key]) for key in INPUTS}
 
 
+@pytest.mark.representatives("all-*", "two_groups-*", "*-rows1")
 @pytest.mark.parametrize("rows", [MASK_ROWS, ("1111111", "1000000", "1111000"), ("0000000", "0000000")])
 def test_packed_form_equals_the_padded_one(any_config, rows):
     encoder = AlbertEncoder(any_config)

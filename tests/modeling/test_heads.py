@@ -104,6 +104,7 @@ def test_every_form_equals_the_unrolled_one(any_head: HeadConfig) -> None:
             np.testing.assert_allclose(value[chosen], expected[name][chosen], rtol=1e-6, atol=3e-5, err_msg=name)
 
 
+@pytest.mark.representatives("classifier", "conditional_span*", "multiple_choice")
 def test_saved_model_gives_equal_outputs(any_head: HeadConfig, tmp_path: pathlib.Path) -> None:
     model = made(any_head)
     batch = batch_for(any_head.head)
@@ -118,6 +119,7 @@ def test_saved_model_gives_equal_outputs(any_head: HeadConfig, tmp_path: pathlib
             np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
+@pytest.mark.representatives("pretraining", "conditional_span*", "token_classifier")
 def test_narrow_policies_give_float32(any_head: HeadConfig) -> None:
     config = make_config(initializer_range=0.02, num_hidden_layers=2)
     batch = batch_for(any_head.head)

@@ -32,6 +32,7 @@ def _gradients(
         return dict(zip(["loss", *names], [value.numpy() for value in step(batch)], strict=True))
 
 
+@pytest.mark.representatives("all-*", "two_groups-*")
 @pytest.mark.parametrize(("case", "form"), [("all", "packed"), ("two_groups", "unrolled"), ("ffn", "packed")])
 def test_rematerialised_gradient_equals_the_plain_one_bit_for_bit(case: str, form: str) -> None:
     config = make_config(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **SHARING_CASES[case])

@@ -55,6 +55,7 @@ def test_functional_call_and_forward_agree(any_config):
         np.testing.assert_array_equal(called[name], forward[name])
 
 
+@pytest.mark.representatives("all", "none", "groups_attention")
 def test_saved_model_gives_equal_outputs(any_config, tmp_path):
     model = AlbertPretrainingModel(any_config, seed=7)
     randomize(model.named_weights())

@@ -212,6 +212,7 @@ def test_a_killed_worker_ends_the_command_with_one_line(delay: float, tmp_path: 
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.representatives("2-*", "9-*")
 @pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_static_examples_are_adjacent_segments_in_the_order_of_their_label(
     assert abs(np.mean(labels) - 0.5) < 4 * 0.5 / 1000**0.5
 
 
+@pytest.mark.representatives("128")
 @pytest.mark.parametrize("S", [64, 128, 512])
 def test_shares_over_all_static_examples(S: int, build: Callable[..., Built], english: AlbertTokenizer) -> None:
     _, dataset, examples = build("static", S)
@@ -167,6 +168,7 @@ def test_shares_over_all_static_examples(S: int, build: Callable[..., Built], en
     assert dataset["counts"]["examples_swapped"] == int(labels.sum())
 
 
+@pytest.mark.representatives("128")
 @pytest.mark.slow
 @pytest.mark.parametrize("S", [64, 128, 512])
 def test_shares_over_all_dynamic_examples(S: int, build: Callable[..., Built], english: AlbertTokenizer) -> None:
@@ -199,6 +201,7 @@ def test_shares_over_all_dynamic_examples(S: int, build: Callable[..., Built], e
     assert abs(sums["swapped"] / sums["examples"] - 0.5) < 4 * 0.5 / sums["examples"] ** 0.5
 
 
+@pytest.mark.representatives("64-*")
 @pytest.mark.parametrize(
     ("S", "labels_of_1", "short", "truncated"),
     [(64, (0.60, 0.69), (0.10, 0.25), (0.2, 0.5)), (512, (0.50, 0.56), (0.21, 0.26), (0.03, 0.07))],

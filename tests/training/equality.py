@@ -35,17 +35,12 @@ CONFIG = AlbertConfig(
     max_position_embeddings=21,
 )
 STEPS, BATCH, CLIP = 20, 6, 0.3
-COMBINATIONS = [
-    (floatx, optimizer)
+# Float type and optimizer, by name.
+COMBINATIONS = {
+    f"{floatx} {optimizer.__name__}": (floatx, optimizer)
     for floatx in ("float64", "float32")
     for optimizer in (optimizers.Lamb, optimizers.AdamWeightDecay)
-]
-# Each of a worker's graphs takes half a minute of both cores; two devices have shown float32 with either optimizer.
-OF_WORKERS = [one for one in COMBINATIONS if one != ("float32", optimizers.AdamWeightDecay)]
-
-
-def name(floatx: str, optimizer: type) -> str:
-    return f"{floatx} {optimizer.__name__}"
+}
 
 
 def write_data(directory: str) -> DataDirectory:

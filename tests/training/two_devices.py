@@ -1,5 +1,7 @@
 """Trains toy models on two logical CPUs and on one device and prints, as JSON, how far they are apart.
 
+Arguments: the folder for data and weights, and combinations of float type and optimizer; more is asked of the first.
+
 A program of its own, run by test_two_devices.py: logical devices must be made before TensorFlow runs anything.
 """
 
@@ -18,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.manifest import DataDirectory
-from albert_tf.training import evaluation, strategies
+from albert_tf.training import evaluation, optimizers, strategies
 from tests.training import equality
 from tests.training.equality import BATCH, COMBINATIONS, STEPS, Run
 
@@ -59,7 +61,7 @@ def resume(one: Run, two: Run) -> dict[str, Any]:
 def dropout(strategy: tf.distribute.Strategy, data: DataDirectory) -> dict[str, Any]:
     """The model's outputs on two replicas that see the same batch, in the same step twice and in the next one."""
     without, equality.CONFIG = equality.CONFIG, dataclasses.replace(equality.CONFIG, hidden_dropout_prob=0.5)
-    run = Run(strategy, data, COMBINATIONS[0][1], "")
+    run = Run(strategy, data, optimizers.Lamb, "")
     equality.CONFIG = without
     trainer, seen = run.trainer, threading.local()
     forward = run.model.forward
@@ -73,7 +75,7 @@ def dropout(strategy: tf.distribute.Strategy, data: DataDirectory) -> dict[str, 
     @tf.function(autograph=False)
     def step() -> Any:
         def replica_step() -> tf.Tensor:
-            one = tf.constant(1.0)
+            one = tf.constant(1, keras.config.floatx())
             trainer._forward_and_back(batch, tf.constant(0), one, one, one)
             return seen.outputs["masked_lm_logits"]
 
@@ -92,29 +94,32 @@ def dropout(strategy: tf.distribute.Strategy, data: DataDirectory) -> dict[str, 
     }
 
 
-def main(directory: str) -> None:
+def main(directory: str, *names: str) -> None:
     mirrored = strategies.make_strategy("mirrored", num_devices=2)  # splits the CPU
     one = strategies.make_strategy("cpu")
     data = equality.write_data(directory)
-    result: dict[str, Any] = {"replicas": mirrored.num_replicas_in_sync}
-    for floatx, optimizer in COMBINATIONS:
+    result: dict[str, Any] = {}
+    for name in names:
+        floatx, optimizer = COMBINATIONS[name]
         keras.config.set_floatx(floatx)
-        name = equality.name(floatx, optimizer)
         alone, both = (Run(strategy, data, optimizer, os.path.join(directory, name)) for strategy in (one, mirrored))
-        result[name] = compare(alone, both, os.path.join(directory, f"{name}.npz"))
-        if "resumed" not in result:
+        result[name] = {
+            "replicas": mirrored.num_replicas_in_sync,
+            **compare(alone, both, os.path.join(directory, f"{name}.npz")),
+        }
+        if name == next(iter(COMBINATIONS)):
             result["resumed"] = resume(alone, both)
-    result["dropout"] = dropout(mirrored, data)
-    counts = evaluation.count_labels(data)
-    figures = [
-        evaluation.Evaluator(run.model, strategy, data, counts, batch_size=BATCH).run()
-        for run, strategy in ((alone, one), (both, mirrored))
-    ]
-    names = [name for name in figures[0] if "permuted" not in name]  # whose partners depend on the batch
-    result["evaluation"] = max(abs(figures[0][name] - figures[1][name]) for name in names)
-    result["examples"] = [f["examples"] for f in figures]
+            result["dropout"] = dropout(mirrored, data)
+            counts = evaluation.count_labels(data)
+            figures = [
+                evaluation.Evaluator(run.model, strategy, data, counts, batch_size=BATCH).run()
+                for run, strategy in ((alone, one), (both, mirrored))
+            ]
+            alike = [key for key in figures[0] if "permuted" not in key]  # whose partners depend on the batch
+            result["evaluation"] = max(abs(figures[0][key] - figures[1][key]) for key in alike)
+            result["examples"] = [f["examples"] for f in figures]
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -17,7 +17,7 @@ from albert_tf.data.manifest import read_data_directory
 from albert_tf.training import cluster, strategies
 from albert_tf.training.agreement import Agreement
 from tests.training import equality
-from tests.training.equality import OF_WORKERS, STEPS, Run
+from tests.training.equality import COMBINATIONS, STEPS, Run
 
 
 def refusal(agreement: Agreement, step: int, settings: dict[str, Any]) -> str:
@@ -28,14 +28,14 @@ def refusal(agreement: Agreement, step: int, settings: dict[str, Any]) -> str:
     return ""
 
 
-def main(directory: str, hosts: str, index: str) -> None:
+def main(directory: str, hosts: str, index: str, *names: str) -> None:
     own = cluster.of_hosts(hosts.split(","), int(index))
     strategy = strategies.make_strategy("multi_worker", cluster=own)
     data = read_data_directory(os.path.join(directory, "data"))
     result: dict[str, Any] = {"replicas": strategy.num_replicas_in_sync}
-    for floatx, optimizer in OF_WORKERS:
+    for name in names:
+        floatx, optimizer = COMBINATIONS[name]
         keras.config.set_floatx(floatx)
-        name = equality.name(floatx, optimizer)
         run = Run(strategy, data, optimizer, os.path.join(directory, f"{name} of workers"))
         reported, examples = run.train(0, STEPS)
         with np.load(os.path.join(directory, f"{name}.npz")) as stored:
