@@ -30,7 +30,7 @@ test: env  ## all tests, at most 15 minutes
 	$(RUN) $(PYTEST) $(PYTEST_ARGS)
 
 test-quick: env  ## the tests that take a few seconds each
-	$(RUN) $(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+	$(RUN) $(PYTEST) -m 'not (slow or kill or peers or thorough)' $(PYTEST_ARGS)
 
 test-thorough: env  ## the further variants of costly tests; some ten minutes
 	$(RUN) $(PYTEST) -m thorough $(PYTEST_ARGS)
