@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from absl import logging
 
 from albert_tf.tasks.task import Example, Task, check_label
 from albert_tf.tasks.windows import pair_windows, text_windows
@@ -98,28 +99,9 @@ def encode(
     _check_examples(examples, task)
     if task.head == "token_classifier":
         return _encode_words(examples, task, tokenizer, max_seq_length, stride)
-    texts = [
-        _encode_texts([example.texts[i] for example in examples], examples, tokenizer) for i in range(task.num_texts)
-    ]
-    room = max_seq_length - 2
-    input_ids, segment_ids, example_of = [], [], []
-    for index, pieces in enumerate(zip(*texts, strict=True)):
-        if len(pieces) == 2 and pieces[1]:
-            cuts = [
-                (pieces[0][a], pieces[1][b]) for a, b in pair_windows(len(pieces[0]), len(pieces[1]), room - 1, stride)
-            ]
-        else:
-            cuts = [(pieces[0][a], []) for a in text_windows(len(pieces[0]), room, stride)]
-        for first, second in cuts:
-            row = [tokenizer.cls_id, *first, tokenizer.sep_id]
-            segments = np.zeros(len(row) + len(second) + bool(second), np.int32)
-            segments[len(row) :] = 1
-            input_ids.append(np.array([*row, *second, tokenizer.sep_id] if second else row, np.int32))
-            segment_ids.append(segments)
-            example_of.append(index)
-    rows = np.array(example_of, np.int32)
+    encoded = _encode_rows(examples, task, tokenizer, max_seq_length, stride)
     labels = label_values(examples, task)
-    return EncodedExamples(input_ids, segment_ids, None if labels is None else labels[rows], rows)
+    return dataclasses.replace(encoded, labels=None if labels is None else labels[encoded.example_of])
 
 
 def label_values(examples: Sequence[Example], task: Task) -> np.ndarray | None:
@@ -140,6 +122,31 @@ def label_values(examples: Sequence[Example], task: Task) -> np.ndarray | None:
     return values
 
 
+def _encode_rows(
+    examples: Sequence[Example], task: Task, tokenizer: Tokenizer, max_seq_length: int, stride: int | None
+) -> EncodedExamples:
+    """Features of texts and pairs, without labels."""
+    columns = zip(*(example.texts for example in examples), strict=True)
+    texts = [_encode_texts(column, examples, tokenizer) for column in columns]
+    input_ids, segment_ids, example_of = [], [], []
+    cut = 0
+    for index, pieces in enumerate(zip(*texts, strict=True)):
+        a, b = pieces if len(pieces) == 2 else (pieces[0], [])
+        if b:
+            windows = pair_windows(len(a), len(b), max_seq_length - 3, stride)
+        else:
+            windows = [(window, slice(0, 0)) for window in text_windows(len(a), max_seq_length - 2, stride)]
+        for of_a, of_b in windows:
+            first = [tokenizer.cls_id, *a[of_a], tokenizer.sep_id]
+            second = [*b[of_b], tokenizer.sep_id] if b else []
+            input_ids.append(np.array(first + second, np.int32))
+            segment_ids.append(np.repeat(np.array([0, 1], np.int32), [len(first), len(second)]))
+            example_of.append(index)
+        cut += stride is None and len(input_ids[-1]) < len(a) + len(b) + (3 if b else 2)
+    _report_cut(cut, len(examples), max_seq_length)
+    return EncodedExamples(input_ids, segment_ids, None, np.array(example_of, np.int32))
+
+
 def _encode_words(
     examples: Sequence[Example], task: Task, tokenizer: Tokenizer, max_seq_length: int, stride: int | None
 ) -> EncodedExamples:
@@ -151,6 +158,7 @@ def _encode_words(
     pieces_of = {word: ids or [tokenizer.unk_id] for word, ids in zip(vocabulary, found, strict=True)}
     is_labelled = _are_labelled(examples)
     input_ids, labels, word_of, example_of = [], [], [], []
+    cut = 0
     for index, example in enumerate(examples):
         counts = [len(pieces_of[word]) for word in example.texts]
         pieces = [piece for word in example.texts for piece in pieces_of[word]]
@@ -159,11 +167,13 @@ def _encode_words(
         words[first_pieces] = np.arange(len(counts))
         if is_labelled:
             ids[first_pieces] = [_id_of(name, task, example) for name in _names_of(example)]
-        for cut in text_windows(len(pieces), max_seq_length - 2, stride):
-            input_ids.append(np.array([tokenizer.cls_id, *pieces[cut], tokenizer.sep_id], np.int32))
-            word_of.append(np.pad(words[cut], 1, constant_values=-1))
-            labels.append(np.pad(ids[cut], 1, constant_values=NO_LABEL))
+        for window in text_windows(len(pieces), max_seq_length - 2, stride):
+            input_ids.append(np.array([tokenizer.cls_id, *pieces[window], tokenizer.sep_id], np.int32))
+            word_of.append(np.pad(words[window], 1, constant_values=-1))
+            labels.append(np.pad(ids[window], 1, constant_values=NO_LABEL))
             example_of.append(index)
+        cut += stride is None and len(pieces) > max_seq_length - 2
+    _report_cut(cut, len(examples), max_seq_length)
     return EncodedExamples(
         input_ids=input_ids,
         segment_ids=[np.zeros_like(ids) for ids in input_ids],
@@ -187,6 +197,11 @@ def _encode_texts(texts: Sequence[str], examples: Sequence[Example], tokenizer: 
                     raise ValueError(f"{example.source}: {error}") from error
             raise
     return found
+
+
+def _report_cut(cut: int, count: int, max_seq_length: int) -> None:
+    if cut:
+        logging.info("%d of %d examples are cut to %d tokens; a stride reads all of them", cut, count, max_seq_length)
 
 
 def _check_examples(examples: Sequence[Example], task: Task) -> None:
@@ -214,5 +229,6 @@ def _names_of(example: Example) -> tuple[str, ...]:
 
 
 def _id_of(label: object, task: Task, example: Example) -> int:
-    check_label(str(label), task.labels, source=example.source)
-    return (task.labels or ()).index(str(label))
+    ids = task.label_ids or {}
+    check_label(str(label), ids, source=example.source)
+    return ids[str(label)]

@@ -73,7 +73,7 @@ class TaggingTask(Task):
                 if width < 2:
                     raise ValueError(f"{source}: must have a word and a label, got one column")
                 label = self._cell(cells, self.label_column, "label_column", source)
-                check_label(label, self.labels, source=source)
+                check_label(label, self.label_ids, source=source)
                 labels.append(label)
             begun = begun if len(words) > 1 else number
         if words:
@@ -96,7 +96,7 @@ class TaggingTask(Task):
                     expected = f"must be {len(words)}, one for each word, got {len(labels)}"
                     raise ValueError(f"{row.source}: {self.labels_key} {expected}")
                 for label in labels:
-                    check_label(label, self.labels, source=row.source)
+                    check_label(label, self.label_ids, source=row.source)
             yield self._example(row.source, words, labels)
 
     def _texts(self, row: tables.Row, key: str) -> list[str]:

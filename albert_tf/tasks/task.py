@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from albert_tf.head_config import Head
@@ -69,18 +70,23 @@ class Task(abc.ABC):
           OSError: if the file cannot be read.
         """
 
+    @functools.cached_property
+    def label_ids(self) -> dict[str, int] | None:
+        """Label -> its id, in the order of the ids; None where there are no labels."""
+        return None if self.labels is None else {label: i for i, label in enumerate(self.labels)}
+
     @property
     def dev_splits(self) -> tuple[str, ...]:
         """Splits to choose the best model on: "dev", or MNLI's "dev_matched" and "dev_mismatched"."""
         return tuple(split for split in self.splits() if split.startswith("dev"))
 
 
-def check_label(label: str, labels: tuple[str, ...] | None, *, source: str) -> None:
-    """Refuses a label that is none of `labels`; None takes every one.
+def check_label(label: str, labels: Collection[str] | None, *, source: str) -> None:
+    """Refuses a label that is none of `labels`, which may be a task's `label_ids`; None takes every one.
 
     Raises:
       ValueError: if it is not among them.
     """
     if labels is not None and label not in labels:
-        shown = ", ".join(map(repr, labels[:20])) + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
+        shown = ", ".join(map(repr, list(labels)[:20])) + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
         raise ValueError(f"{source}: label must be one of {shown}, as in training, got {label!r}")

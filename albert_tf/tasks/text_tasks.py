@@ -98,7 +98,7 @@ class TextTask(Task):
         if isinstance(row[column], list):
             raise ValueError(f"{row.source}: {column} holds a list, one label was expected; several need multi_label")
         name = row.name(column)
-        check_label(name, self.labels, source=row.source)
+        check_label(name, self.label_ids, source=row.source)
         return name
 
     def _names(self, row: tables.Row, column: str) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class TextTask(Task):
             parts = [part for part in parts if part.strip()]
         names = sorted({tables.Row(row.source, {column: part}).name(column) for part in parts})
         for name in names:
-            check_label(name, self.labels, source=row.source)
+            check_label(name, self.label_ids, source=row.source)
         return tuple(names)
 
 

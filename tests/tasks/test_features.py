@@ -142,6 +142,26 @@ def test_a_text_of_100_000_words() -> None:
     assert sum(256 for _ in encoded.input_ids) >= len(TOKENIZER.encode(text)) - 256
 
 
+def test_cut_texts_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="absl")
+    long = "big dog " * 9
+    for task, examples in (
+        (CLASSIFICATION, [example("dog"), example(long)]),
+        (PAIRS, [example("dog", long), example("dog", "dog")]),
+        (TAGGING, [example("dog"), example(*long.split())]),
+    ):
+        caplog.clear()
+        encode(examples, task, TOKENIZER, max_seq_length=9, stride=3)
+        assert caplog.text == ""
+        encode(examples, task, TOKENIZER, max_seq_length=9)
+        assert "1 of 2 examples are cut to 9 tokens; a stride reads all of them" in caplog.text
+
+
+@pytest.mark.parametrize("task", [CLASSIFICATION, PAIRS, TAGGING, REGRESSION, MULTI_LABEL])
+def test_no_examples(task) -> None:
+    assert len(encode([], task, TOKENIZER, max_seq_length=9)) == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
