@@ -1,6 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
     config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
+    tasks know files and features, and nothing of models; training takes encoded examples (tasks.features), no files
     the same modules, weight_files <- dialects <- loading <- the doors
     training, data, tasks <- tpu <- the doors
     albert_tf <- pipelines, export (never each other) <- demo

@@ -8,14 +8,13 @@ nor have some copies of MRPC. Labels, their order and the metric that chooses th
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Iterator
 
 from absl import logging
 
 from albert_tf.tasks import labelled_files, tables
-from albert_tf.tasks.task import TRAIN, Example, Label, Task, check_label
+from albert_tf.tasks.task import TRAIN, Example, Label, check_label
 
 _BINARY = ("0", "1")
 _TWO_WAY = ("entailment", "not_entailment")
@@ -107,38 +106,29 @@ GLUE_TASKS = tuple(_LAYOUTS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GlueTask(Task):
+class GlueTask(labelled_files.FileTask):
     """A task of GLUE."""
 
-    @functools.cached_property
-    def _paths(self) -> dict[str, str]:
-        if self.data_dir is None:
-            return {}
+    def find_paths(self, folder: str) -> dict[str, str]:
         layout = _LAYOUTS[self.name]
-        folders = [os.path.join(self.data_dir, name) for name in layout.folders] + [self.data_dir]
+        folders = [os.path.join(folder, name) for name in layout.folders] + [folder]
         found = {split: next(labelled_files.first_existing(folders, names), None) for split, names in layout.files}
         return {split: path for split, path in found.items() if path is not None}
 
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self._paths)
-
-    def read(self, split: str) -> list[Example]:
+    def expected_file(self, split: str) -> str:
         layout = _LAYOUTS[self.name]
-        names = dict(layout.files).get(split)
-        if names is None:
-            raise ValueError(f"split must be one of {', '.join(dict(layout.files))} for {self.name}, got {split!r}")
-        if split not in self._paths:
-            places = f"{os.path.join(str(self.data_dir), layout.folders[0])} or {self.data_dir}"
-            raise ValueError(f"{self.name}: no file {' or '.join(names)} in {places}")
-        path = self._paths[split]
-        return labelled_files.checked(self._examples(path, split, layout), path)
+        names = dict(layout.files)
+        if split not in names:
+            raise ValueError(f"split must be one of {', '.join(names)} for {self.name}, got {split!r}")
+        return f"{' or '.join(names[split])}, neither there nor in {layout.folders[0]}"
 
-    def _examples(self, path: str, split: str, layout: _Layout) -> Iterator[Example]:
+    def stream(self, path: str, *, is_labelled: bool | None) -> Iterator[Example]:
+        layout = _LAYOUTS[self.name]
         header = tables.header_of(path)
-        has_header = layout.texts[0] in header
-        columns = None if has_header or not layout.headless else layout.headless
+        columns = None if layout.texts[0] in header or not layout.headless else layout.headless
         names = header if columns is None else list(columns)
-        is_labelled = layout.label in names or not split.startswith("test")
+        if is_labelled is None:
+            is_labelled = layout.label in names
         identifier = next((name for name in layout.ids if name in names), None)
         short = []
         for row in tables.read_rows(path, columns=columns, may_be_short=layout.may_be_short):

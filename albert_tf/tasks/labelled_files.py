@@ -1,14 +1,72 @@
-"""What all tasks check while they read a file: ids differ, empty texts are counted, splits have one file each."""
+"""Tasks whose examples stand in files: which file a split is, and what is checked in every one."""
 
 from __future__ import annotations
 
+import abc
+import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from absl import logging
 
 from albert_tf import files
-from albert_tf.tasks.task import TRAIN, Example
+from albert_tf.tasks.task import TRAIN, Example, Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileTask(Task):
+    """A task whose splits are files."""
+
+    @functools.cached_property
+    def paths(self) -> dict[str, str]:
+        """Split -> its file, of those that `data_dir` has."""
+        return {} if self.data_dir is None else self.find_paths(self.data_dir)
+
+    @abc.abstractmethod
+    def find_paths(self, folder: str) -> dict[str, str]:
+        """Split -> its file in a folder.
+
+        Raises:
+          ValueError: if a split has two files.
+          OSError: if the folder cannot be read.
+        """
+
+    @abc.abstractmethod
+    def stream(self, path: str, *, is_labelled: bool | None) -> Iterator[Example]:
+        """Examples of any file of the task's layout, one by one; nothing is kept.
+
+        Args:
+          path: the file.
+          is_labelled: True: each must have a label that the task knows; None: the same, if the file has labels at all;
+            False: labels are not looked at.
+
+        Raises:
+          ValueError: where the file is not as the task wants it; path and line are named.
+          OSError: if the file cannot be read.
+        """
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.paths)
+
+    def read(self, split: str) -> list[Example]:
+        """Examples of a split, in the file's order; a label may be missing in test files only.
+
+        Empty texts are counted and reported.
+        """
+        if split not in self.paths:
+            there = f"; there are {', '.join(self.paths)}" if self.paths else ""
+            raise ValueError(f"{self.data_dir}: no {self.expected_file(split)}{there}")
+        path = self.paths[split]
+        return checked(self.stream(path, is_labelled=None if split.startswith("test") else True), path)
+
+    @abc.abstractmethod
+    def expected_file(self, split: str) -> str:
+        """Names that the file of a split may have, for messages.
+
+        Raises:
+          ValueError: for a split that the task cannot have.
+        """
 
 
 def default_id(source: str) -> str:
@@ -60,16 +118,9 @@ def split_paths(folder: str, endings: Sequence[str]) -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda item: (order.index(item[0].partition("_")[0]), item[0])))
 
 
-def path_of(paths: dict[str, str], split: str, folder: str | None, endings: Iterable[str]) -> str:
-    """File of a split.
-
-    Raises:
-      ValueError: if there is none.
-    """
-    if split not in paths:
-        there = f"; there are {', '.join(paths)}" if paths else ""
-        raise ValueError(f"{folder}: no file for the split {split!r} ({split}{' or '.join(endings)}){there}")
-    return paths[split]
+def names_with(split: str, endings: Iterable[str]) -> str:
+    """Names that a file of a split may have: "dev.tsv, dev.csv"."""
+    return ", ".join(split + ending for ending in endings)
 
 
 def first_existing(folders: Iterable[str], names: Sequence[str]) -> Iterator[str]:

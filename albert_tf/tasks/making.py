@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 from albert_tf.tasks.glue import GLUE_TASKS, glue_task
+from albert_tf.tasks.labelled_files import FileTask
 from albert_tf.tasks.tagging import tagging_task
-from albert_tf.tasks.task import Task
 from albert_tf.tasks.text_tasks import TEXT_TASKS, Columns, text_task
 
 TASKS = (*GLUE_TASKS, *TEXT_TASKS, "tagging")
@@ -38,7 +38,7 @@ def task_options(name: str) -> tuple[str, ...]:
     return (*own, *inspect.signature(Columns).parameters)
 
 
-def make_task(name: str, data_dir: str | None, **options: Any) -> Task:
+def make_task(name: str, data_dir: str | None, **options: Any) -> FileTask:
     """A task by its name, with its files.
 
     The same task comes of `make_task(task.name, data_dir, **task.options)`, also where there is no training file.

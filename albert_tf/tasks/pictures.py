@@ -44,7 +44,7 @@ def draw_confusion_matrix(folder: str, matrix: np.ndarray, labels: Sequence[str]
 
     count = len(labels)
     shares = matrix / np.maximum(matrix.sum(-1, keepdims=True), 1)
-    side = min(max(3.5, 0.45 * count + 2.0), 16.0)
+    side = min(max(3.5, (0.45 if count <= _MOST_NUMBERS else 0.18) * count + 2.0), 16.0)
     settings = {
         "svg.hashsalt": "confusion_matrix",
         "svg.fonttype": "none",

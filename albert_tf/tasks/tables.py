@@ -15,7 +15,7 @@ import dataclasses
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 from albert_tf import files
 from albert_tf.json_object import parse_object
@@ -89,14 +89,15 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
       ValueError: for a line that is not UTF-8.
       OSError: if the file cannot be read.
     """
-    content = files.read_whole(path)
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError(f"{path}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
-    for number, line in enumerate(io.BytesIO(content.removeprefix(codecs.BOM_UTF8)), start=1):
-        try:
-            yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from error
+    with _opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ValueError(f"{path}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            try:
+                yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from error
 
 
 def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: bool = False) -> Iterator[Row]:
@@ -205,6 +206,13 @@ def _without_trailing_blanks(records: Iterable[tuple[int, list[str]]]) -> Iterat
         yield from blank
         blank.clear()
         yield record
+
+
+def _opened(path: str) -> IO[bytes]:
+    if files.is_remote(path):
+        return io.BytesIO(files.read_whole(path))
+    files.check_regular(path)
+    return open(path, "rb")
 
 
 def _shown(value: object) -> str:

@@ -8,13 +8,12 @@ CoNLL: one word a line, columns between tabs or spaces, a blank line between sen
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from collections.abc import Iterator, Sequence
 
 from albert_tf.tasks import labelled_files, tables
-from albert_tf.tasks.task import Example, Task, check_label
-from albert_tf.tasks.text_tasks import with_labels
+from albert_tf.tasks.task import Example, check_label
+from albert_tf.tasks.text_tasks import names_or_none, with_labels
 
 CONLL = (".conll", ".bio", ".iob", ".iob2", ".txt", ".tsv")
 _ENDINGS = (*CONLL, *tables.JSON_LINES)
@@ -23,7 +22,7 @@ _ENTITY = re.compile(r"[BIESLU]-.+")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaggingTask(Task):
+class TaggingTask(labelled_files.FileTask):
     """Tagging of words.
 
     Attributes:
@@ -38,19 +37,17 @@ class TaggingTask(Task):
     words_key: str = "words"
     labels_key: str = "labels"
 
-    @functools.cached_property
-    def _paths(self) -> dict[str, str]:
-        return {} if self.data_dir is None else labelled_files.split_paths(self.data_dir, _ENDINGS)
+    def find_paths(self, folder: str) -> dict[str, str]:
+        return labelled_files.split_paths(folder, _ENDINGS)
 
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self._paths)
+    def expected_file(self, split: str) -> str:
+        return f"file for the split {split!r} ({labelled_files.names_with(split, _ENDINGS)})"
 
-    def read(self, split: str) -> list[Example]:
-        path = labelled_files.path_of(self._paths, split, self.data_dir, _ENDINGS)
-        is_json = tables.ending_of(path) in tables.JSON_LINES
-        return labelled_files.checked(self._from_json(path, split) if is_json else self._from_conll(path, split), path)
+    def stream(self, path: str, *, is_labelled: bool | None) -> Iterator[Example]:
+        read = self._from_json if tables.ending_of(path) in tables.JSON_LINES else self._from_conll
+        return read(path, is_labelled)
 
-    def _from_conll(self, path: str, split: str) -> Iterator[Example]:
+    def _from_conll(self, path: str, is_labelled: bool | None) -> Iterator[Example]:
         words: list[str] = []
         labels: list[str] = []
         begun = width = 0
@@ -66,7 +63,7 @@ class TaggingTask(Task):
             width = width or len(cells)
             if len(cells) != width:
                 raise ValueError(f"{path}:{number}: must have {width} columns like the lines before, got {len(cells)}")
-            is_labelled = width > 1 or not split.startswith("test")
+            is_labelled = width > 1 if is_labelled is None else is_labelled
             source = f"{path}:{number}"
             words.append(self._cell(cells, self.word_column, "word_column", source))
             if is_labelled:
@@ -86,11 +83,12 @@ class TaggingTask(Task):
             raise ValueError(f"{source}: column {column} ({option}) is empty")
         return cells[column].strip()
 
-    def _from_json(self, path: str, split: str) -> Iterator[Example]:
+    def _from_json(self, path: str, is_labelled: bool | None) -> Iterator[Example]:
         for row in tables.read_rows(path):
             words = self._texts(row, self.words_key)
             labels = None
-            if self.labels_key in row.cells or not split.startswith("test"):
+            is_labelled = self.labels_key in row.cells if is_labelled is None else is_labelled
+            if is_labelled:
                 labels = self._texts(row, self.labels_key)
                 if len(labels) != len(words):
                     expected = f"must be {len(words)}, one for each word, got {len(labels)}"
@@ -129,12 +127,16 @@ def tagging_task(
       OSError: if it is not there.
     """
     given = {"word_column": word_column, "label_column": label_column, "words_key": words_key, "labels_key": labels_key}
+    for option, value in given.items():
+        kind = type(getattr(TaggingTask, option))
+        if type(value) is not kind:
+            raise ValueError(f"{option} must be {'text' if kind is str else 'a whole number'}, got {value!r}")
     task = TaggingTask(
         name=name,
         data_dir=data_dir,
         head="token_classifier",
         num_texts=1,
-        labels=None if labels is None else tuple(labels),
+        labels=names_or_none("labels", labels),
         metrics=("accuracy",),
         word_column=word_column,
         label_column=label_column,

@@ -7,7 +7,6 @@ called `dev_...` and `test_...`.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -45,6 +44,10 @@ class Columns:
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name != "columns" and value is not None and not isinstance(value, str):
+                raise ValueError(f"{field.name} must be text, got {value!r}")
         named = [self.text_column, self.text_b_column, self.label_column, self.id_column]
         names = [name for name in named if name is not None]
         if len(set(names)) < len(names) or not all(names):
@@ -60,26 +63,21 @@ class Columns:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(Task):
+class TextTask(labelled_files.FileTask):
     """A task of one's own files."""
 
     columns: Columns = Columns()
 
-    @functools.cached_property
-    def _paths(self) -> dict[str, str]:
-        return {} if self.data_dir is None else labelled_files.split_paths(self.data_dir, tables.ENDINGS)
+    def find_paths(self, folder: str) -> dict[str, str]:
+        return labelled_files.split_paths(folder, tables.ENDINGS)
 
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self._paths)
+    def expected_file(self, split: str) -> str:
+        return f"file for the split {split!r} ({labelled_files.names_with(split, tables.ENDINGS)})"
 
-    def read(self, split: str) -> list[Example]:
-        path = labelled_files.path_of(self._paths, split, self.data_dir, tables.ENDINGS)
-        return labelled_files.checked(self._examples(path, split), path)
-
-    def _examples(self, path: str, split: str) -> Iterator[Example]:
+    def stream(self, path: str, *, is_labelled: bool | None) -> Iterator[Example]:
         columns = self.columns
-        names = columns.columns if columns.columns is not None else tables.header_of(path)
-        is_labelled = columns.label_column in names or not split.startswith("test")
+        if is_labelled is None:
+            is_labelled = columns.label_column in (columns.columns or tables.header_of(path))
         texts = [name for name in (columns.text_column, columns.text_b_column) if name is not None]
         for row in tables.read_rows(path, columns=columns.columns):
             yield Example(
@@ -140,8 +138,9 @@ def text_task(
         columns = {"text_b_column": "text_b", **columns}
     if name == "classification" and columns.get("text_b_column") is not None:
         raise ValueError("text_b_column is for pair_classification and regression, the task is classification")
-    if columns.get("columns") is not None:
-        columns["columns"] = tuple(columns["columns"])
+    if not isinstance(multi_label, bool):
+        raise ValueError(f"multi_label must be true or false, got {multi_label!r}")
+    columns["columns"] = names_or_none("columns", columns.get("columns"))
     where = Columns(**columns)
     is_regression = name == "regression"
     if is_regression and (labels is not None or multi_label):
@@ -151,7 +150,7 @@ def text_task(
         data_dir=data_dir,
         head="regression" if is_regression else "classifier",
         num_texts=1 if where.text_b_column is None else 2,
-        labels=None if labels is None else tuple(labels),
+        labels=names_or_none("labels", labels),
         metrics=_METRICS["regression" if is_regression else "multi" if multi_label else "single"],
         is_multi_label=multi_label,
         columns=where,
@@ -162,6 +161,19 @@ def text_task(
     if multi_label:
         options["multi_label"] = True
     return dataclasses.replace(task, options=options if is_regression else {**options, "labels": task.labels})
+
+
+def names_or_none(option: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names as a tuple; None as it is.
+
+    Raises:
+      ValueError: if it is one text, or not all of them are texts with something in them.
+    """
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"{option} must be a list of names, got {names!r}")
+    return tuple(names)
 
 
 def with_labels(task: _AnyTask) -> _AnyTask:

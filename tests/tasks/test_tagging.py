@@ -108,3 +108,10 @@ def test_which_labels_name_entities() -> None:
     assert name_entities(("S-X", "E-X", "B-X", "I-X", "O"))
     assert not name_entities(("NN", "O"))
     assert not name_entities(("B-X", "I-X"))
+
+
+def test_any_file_can_be_streamed_without_labels(folder) -> None:
+    root = folder({"more.conll": "Peter\nsleeps\n", "labelled.conll": CONLL, "more.jsonl": '{"words": ["a"]}'})
+    task = make_task("tagging", None, labels=("N", "V"))
+    for name, count in (("more.conll", 1), ("labelled.conll", 2), ("more.jsonl", 1)):
+        assert [example.label for example in task.stream(f"{root}/{name}", is_labelled=False)] == [None] * count

@@ -107,7 +107,7 @@ def test_a_text_of_100_000_words(folder) -> None:
 @pytest.mark.parametrize(
     ("files", "options", "split", "message"),
     [
-        ({}, {}, "dev", r"no file for the split 'dev' \(dev\.tsv or .*\.json\); there are train"),
+        ({}, {}, "dev", r"no file for the split 'dev' \(dev\.tsv, .*\.json\); there are train"),
         ({"dev.tsv": "text\tscore\na\t1\n"}, {}, "dev", r"dev\.tsv:2: no column 'label'; columns: 'text', 'score'"),
         ({"dev.tsv": "sentence\tlabel\na\tbad\n"}, {}, "dev", r"dev\.tsv:2: no column 'text'"),
         (
@@ -156,16 +156,26 @@ def test_bad_files(folder, files: dict, options: dict, split: str, message: str)
         ("regression", {"labels": ("a", "b")}, "labels is no option of regression"),
         ("classification", {"labels": ("a",)}, "labels must be at least 2 names that differ, got a"),
         ("classification", {"labels": ("a", "a")}, "labels must be at least 2 names that differ, got a, a"),
+        ("classification", {"labels": "ab"}, "labels must be a list of names, got 'ab'"),
+        ("classification", {"labels": (1, 2)}, r"labels must be a list of names, got \(1, 2\)"),
+        ("classification", {"labels": ("a", "b"), "multi_label": 1}, "multi_label must be true or false, got 1"),
+        ("classification", {"labels": ("a", "b"), "id_column": 3}, "id_column must be text, got 3"),
+        ("tagging", {"labels": ("a", "b"), "label_column": "tag"}, "label_column must be a whole number, got 'tag'"),
+        ("tagging", {"labels": ("a", "b"), "words_key": 1}, "words_key must be text, got 1"),
         ("classification", {}, r"labels must be named where there is no training file .*\(no folder is given\)"),
-        ("classification", {"labels": "ab", "text_b_column": "b"}, "text_b_column is for pair_classification"),
+        ("classification", {"labels": ("a", "b"), "text_b_column": "b"}, "text_b_column is for pair_classification"),
         (
             "classification",
-            {"labels": "ab", "text_column": "label"},
+            {"labels": ("a", "b"), "text_column": "label"},
             "must be columns that differ, got 'label', 'label'",
         ),
-        ("classification", {"labels": "ab", "label_separator": ""}, "label_separator must be at least one character"),
-        ("classification", {"labels": "ab", "columns": ("a", "a")}, "columns must differ, got a, a"),
-        ("classification", {"labels": "ab", "columns": ("a",)}, "columns must hold 'text', got a"),
+        (
+            "classification",
+            {"labels": ("a", "b"), "label_separator": ""},
+            "label_separator must be at least one character",
+        ),
+        ("classification", {"labels": ("a", "b"), "columns": ("a", "a")}, "columns must differ, got a, a"),
+        ("classification", {"labels": ("a", "b"), "columns": ("a",)}, "columns must hold 'text', got a"),
     ],
 )
 def test_wrong_options(name: str, options: dict, message: str) -> None:
@@ -179,3 +189,16 @@ def test_options_of_each_task() -> None:
     assert task_options("tagging") == ("labels", "word_column", "label_column", "words_key", "labels_key")
     assert task_options("sst2") == ()
     assert len(TASKS) == 14
+
+
+def test_any_file_can_be_streamed_with_labels_or_without(folder) -> None:
+    root = folder({"train.tsv": TRAIN, "more.csv": "label,text\nugly,a\nbad,b\n"})
+    task = make_task("classification", root)
+    stream = task.stream(f"{root}/more.csv", is_labelled=False)
+    assert [(example.texts, example.label) for example in stream] == [(("a",), None), (("b",), None)]
+    with pytest.raises(
+        ValueError, match=r"more\.csv:2: label must be one of 'bad', 'good', as in training, got 'ugly'"
+    ):
+        list(task.stream(f"{root}/more.csv", is_labelled=None))
+    first = next(task.stream(f"{root}/train.tsv", is_labelled=True))  # the rest of the file is not read
+    assert first.label == "good"
