@@ -59,7 +59,7 @@ class TaggingTask(labelled_files.FileTask):
                 continue
             if line.startswith("-DOCSTART-"):
                 continue
-            cells = line.split("\t") if "\t" in line else line.split()
+            cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
             width = width or len(cells)
             if len(cells) != width:
                 raise ValueError(f"{path}:{number}: must have {width} columns like the lines before, got {len(cells)}")

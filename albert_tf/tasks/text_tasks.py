@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from albert_tf.tasks import labelled_files, tables
-from albert_tf.tasks.task import TRAIN, Example, Label, Task, check_label
+from albert_tf.tasks.task import TRAIN, Example, Label, check_label
 
-_AnyTask = TypeVar("_AnyTask", bound=Task)
+_AnyTask = TypeVar("_AnyTask", bound=labelled_files.FileTask)
 
 TEXT_TASKS = ("classification", "pair_classification", "regression")
 _METRICS: dict[str, tuple[str, ...]] = {
@@ -182,16 +182,17 @@ def with_labels(task: _AnyTask) -> _AnyTask:
     Raises:
       ValueError: if there are less than two (one for multi-label), or two are equal, or there is no training file.
     """
-    labels = task.labels
+    labels, source = task.labels, task.name
     if labels is None:
-        if TRAIN not in task.splits():
+        if TRAIN not in task.paths:
             where = task.data_dir or "no folder is given"
             raise ValueError(f"labels must be named where there is no training file to take them from ({where})")
+        source = task.paths[TRAIN]
         found = set[str]()
-        for example in task.read(TRAIN):
-            found.update((example.label,) if isinstance(example.label, str) else example.label or ())  # type: ignore[arg-type]
+        for example in task.stream(source, is_labelled=True):
+            found.update(example.label if isinstance(example.label, tuple) else (str(example.label),))
         labels = tuple(sorted(found))
     least = 1 if task.is_multi_label else 2
     if len(labels) < least or len(set(labels)) < len(labels):
-        raise ValueError(f"labels must be at least {least} names that differ, got {', '.join(labels) or 'none'}")
+        raise ValueError(f"{source}: labels must be at least {least} that differ, got {', '.join(labels) or 'none'}")
     return dataclasses.replace(task, labels=labels)

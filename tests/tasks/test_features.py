@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from albert_tf.tasks.features import EncodedExamples, encode
+from albert_tf.tasks.making import make_task
 from albert_tf.tasks.task import Example
 from albert_tf.tokenizer import AlbertTokenizer
 from tests import wordpiece_toys
@@ -200,3 +201,15 @@ def test_rows_can_be_selected_and_must_agree() -> None:
     assert chosen.example_of.tolist() == [2, 0]
     with pytest.raises(ValueError, match="as many rows as input_ids"):
         dataclasses.replace(encoded, example_of=np.zeros(2, np.int32))
+
+
+def test_from_the_file_to_the_original_ids(
+    golden: dict, published: AlbertTokenizer, reference_data: pathlib.Path
+) -> None:
+    task = make_task("mrpc", str(reference_data / "data/labelled"))
+    by_texts = {example.texts: example for split in task.splits() for example in task.read(split)}
+    examples = [by_texts[row["text_a"], row["text_b"]] for row in golden["examples"]]
+    encoded = encode(examples, task, published, max_seq_length=golden["max_seq_length"])
+    for i, row in enumerate(golden["examples"]):
+        assert encoded.input_ids[i].tolist() == row["input_ids"][: sum(row["input_mask"])]
+    assert encoded.labels.tolist() == [row["label_id"] for row in golden["examples"]]  # type: ignore[union-attr]

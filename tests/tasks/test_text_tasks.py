@@ -154,8 +154,8 @@ def test_bad_files(folder, files: dict, options: dict, split: str, message: str)
             "separator is no option of classification, which takes labels, multi_label",
         ),
         ("regression", {"labels": ("a", "b")}, "labels is no option of regression"),
-        ("classification", {"labels": ("a",)}, "labels must be at least 2 names that differ, got a"),
-        ("classification", {"labels": ("a", "a")}, "labels must be at least 2 names that differ, got a, a"),
+        ("classification", {"labels": ("a",)}, "classification: labels must be at least 2 that differ, got a"),
+        ("classification", {"labels": ("a", "a")}, "labels must be at least 2 that differ, got a, a"),
         ("classification", {"labels": "ab"}, "labels must be a list of names, got 'ab'"),
         ("classification", {"labels": (1, 2)}, r"labels must be a list of names, got \(1, 2\)"),
         ("classification", {"labels": ("a", "b"), "multi_label": 1}, "multi_label must be true or false, got 1"),
@@ -202,3 +202,9 @@ def test_any_file_can_be_streamed_with_labels_or_without(folder) -> None:
         list(task.stream(f"{root}/more.csv", is_labelled=None))
     first = next(task.stream(f"{root}/train.tsv", is_labelled=True))  # the rest of the file is not read
     assert first.label == "good"
+
+
+@pytest.mark.parametrize(("content", "shown"), [("text\tlabel\n", "none"), ("text\tlabel\na\tgood\nb\tgood\n", "good")])
+def test_a_training_file_with_too_few_labels(folder, content: str, shown: str) -> None:
+    with pytest.raises(ValueError, match=rf"train\.tsv: labels must be at least 2 that differ, got {shown}"):
+        make_task("classification", folder({"train.tsv": content}))
