@@ -176,6 +176,8 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     _warn_of_unseen_positions(settings.config, data)
 
     startup.keep_freed_memory(little=settings.remat)
+    if settings.remat and settings.strategy in ("auto", "cpu"):  # devices and workers wait for each other
+        startup.run_one_by_one()
 
     from albert_tf.training.loop import DivergedError
     from albert_tf.training.pretraining import Pretraining

@@ -62,6 +62,17 @@ def keep_freed_memory(*, little: bool = False) -> bool:
     return all(mallopt(parameter, value) == 1 for parameter, value in limits.items())
 
 
+def run_one_by_one() -> None:
+    """Makes TensorFlow run one operation after the other, each on all cores; to be called before it runs any.
+
+    Two at a time are hardly faster on a CPU, and what they hold together adds to the most memory of a step: of a step
+    of many layers nearly surely somewhere.
+    """
+    import tensorflow as tf
+
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
 class _QuietFinder(importlib.abc.MetaPathFinder):
     """Finds `tensorflow` as the other finders do, and gives it a loader that is quiet."""
 
