@@ -1,6 +1,7 @@
 """Which way imports go: a test walks them and fails on a wrong arrow.
 
     config, tokenizer, features, files, folder_kinds, progress, randomness <- modeling <- training, data, tasks
+    tasks know files and features, and nothing of models; training takes encoded examples (tasks.features), no files
     the same modules, weight_files <- dialects <- loading <- the doors
     training, data, tasks <- tpu <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
@@ -153,6 +154,11 @@ def wrong_arrow(module: str, target: str) -> str:
     pieces = [f"albert_tf.training.{name}" for name in ("losses", "metrics", "schedules", "optimizers")]
     if module in pieces and inside(target, "albert_tf.modeling", "albert_tf.model_directory"):
         return "losses, metrics, schedules and optimizers know nothing of the model"
+    tasks = "albert_tf.tasks"
+    if inside(module, tasks) and ours and not (target in BASE or inside(target, tasks)):
+        return "tasks know files and features, nothing of models and training"
+    if inside(module, "albert_tf.training") and inside(target, tasks) and target != f"{tasks}.features":
+        return "training knows encoded examples, nothing of files and tasks"
     library = top(module) == "albert_tf" and not is_door(module) and module != "albert_tf.shape_flags"
     if library and target in modules() and is_door(target):
         return "doors call the library, never the other way"
@@ -196,6 +202,9 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.weight_files.weight_file", "albert_tf.config"),
         ("albert_tf.dialects.tables", "albert_tf.modeling.encoder"),
         ("albert_tf.training.losses", "albert_tf.modeling.encoder"),
+        ("albert_tf.tasks.features", "albert_tf.modeling.encoder"),
+        ("albert_tf.tasks.features", "albert_tf.training.metrics"),
+        ("albert_tf.training.loop", "albert_tf.tasks.task"),
         ("albert_tf.training.loop", "pipelines.records"),
         ("albert_tf.training.loop", "apache_beam.io"),
         ("albert_tf.training.loop", "keras_hub"),
@@ -244,6 +253,12 @@ def test_config_tokenizer_and_features_load_no_tensorflow_and_open_no_files(name
     assert {top(target) for target in imports(module)} & {*TENSORFLOW, "os", "pathlib", "io", "shutil"} == set()
     calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     assert [ast.unparse(call) for call in calls if isinstance(call, ast.Name) and call.id == "open"] == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.tasks")])
+def test_tasks_load_no_heavy_library_at_once(module: str) -> None:
+    heavy = TENSORFLOW | {"sklearn", "scipy", "nervaluate", "matplotlib"}
+    assert [way for target, way in loaded_at_once(module).items() if top(target) in heavy] == []
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.weight_files")])

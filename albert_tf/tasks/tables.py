@@ -1,0 +1,220 @@
+"""Files of rows: tab-separated, comma-separated and JSON lines, read row by row; each row knows its place.
+
+* `.tsv`, `.txt`, `.tab`: cells between tabs, one row a line. A quote is a character like any other, as in GLUE's files.
+* `.csv`: cells between commas; a cell in quotes may hold commas, line ends and doubled quotes (RFC 4180).
+* `.jsonl`, `.json`: one JSON object a line; its keys are the columns.
+
+All are UTF-8, with or without a byte-order mark, with the line ends of Unix or Windows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import dataclasses
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
+
+from albert_tf import files
+from albert_tf.json_object import parse_object
+
+SEPARATORS = {".tsv": "\t", ".txt": "\t", ".tab": "\t", ".csv": ","}
+JSON_LINES = (".jsonl", ".json")
+ENDINGS = (*SEPARATORS, *JSON_LINES)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its place, "path:line", and its cells by column; text, or any value from JSON."""
+
+    source: str
+    cells: dict[str, Any]
+
+    def __getitem__(self, column: str) -> Any:
+        if column not in self.cells:
+            shown = ", ".join(map(repr, self.cells))
+            raise ValueError(f"{self.source}: no column {column!r}; columns: {shown}")
+        return self.cells[column]
+
+    def text(self, column: str) -> str:
+        """Text of a cell.
+
+        Raises:
+          ValueError: if there is no such column, or its value is no text.
+        """
+        value = self[column]
+        if not isinstance(value, str):
+            raise ValueError(f"{self.source}: {column} must be text, got {_shown(value)}")
+        return value
+
+    def name(self, column: str) -> str:
+        """Name of a label or an id: text without spaces around it, or a whole number.
+
+        Raises:
+          ValueError: if there is no such column, or its value is another one or empty.
+        """
+        value = self[column]
+        name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+        if not name:
+            raise ValueError(f"{self.source}: {column} must be a name, got {_shown(value)}")
+        return name
+
+    def number(self, column: str) -> float:
+        """Number of a cell, finite.
+
+        Raises:
+          ValueError: if there is no such column, or its value is no finite number.
+        """
+        value = self[column]
+        try:
+            number = float("nan" if isinstance(value, bool) or value is None else value)
+        except (TypeError, ValueError, OverflowError):
+            number = float("nan")
+        if not abs(number) < float("inf"):
+            raise ValueError(f"{self.source}: {column} must be a number, got {_shown(value)}")
+        return number
+
+
+def ending_of(path: str) -> str:
+    """Ending of a file's name, in small letters."""
+    return os.path.splitext(path)[1].lower()
+
+
+def read_lines(path: str) -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers from 1; without byte-order mark and line ends.
+
+    Raises:
+      ValueError: for a line that is not UTF-8.
+      OSError: if the file cannot be read.
+    """
+    with _opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ValueError(f"{path}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            try:
+                yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from error
+
+
+def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: bool = False) -> Iterator[Row]:
+    """Rows of a file, by the ending of its name.
+
+    Args:
+      path: file to read.
+      columns: names for a file without a header line; a first line that repeats them is none of its rows.
+      may_be_short: whether a row may have fewer cells than columns; it then lacks the last ones.
+
+    Raises:
+      ValueError: for an ending that is not known, a file that is not as above, or rows of different widths; with path
+        and line.
+      OSError: if the file cannot be read.
+    """
+    ending = ending_of(path)
+    if ending in JSON_LINES:
+        yield from _read_json_lines(path)
+        return
+    if ending not in SEPARATORS:
+        raise ValueError(f"{path}: must end in one of {', '.join(ENDINGS)}")
+    records = _read_csv(path) if SEPARATORS[ending] == "," else _read_tsv(path)
+    header = list(columns) if columns is not None else None
+    for number, cells in _without_trailing_blanks(records):
+        if header is None:
+            header = [cell.strip() for cell in cells]
+            if len(set(header)) < len(header):
+                twice = next(name for name in header if header.count(name) > 1)
+                raise ValueError(f"{path}:{number}: two columns have the name {twice!r}")
+            continue
+        if number == 1 and [cell.strip() for cell in cells] == header:
+            continue
+        if len(cells) > len(header) or (len(cells) < len(header) and not may_be_short):
+            raise ValueError(
+                f"{path}:{number}: must have {len(header)} cells ({', '.join(header)}), got {len(cells)}"
+                + (" between tabs" if SEPARATORS[ending] == "\t" else " between commas")
+            )
+        yield Row(f"{path}:{number}", dict(zip(header, cells, strict=False)))
+
+
+def header_of(path: str) -> list[str]:
+    """Cells of a file's first line; keys of its first object. Empty for an empty file.
+
+    Raises:
+      ValueError, OSError: as `read_rows`.
+    """
+    if ending_of(path) in JSON_LINES:
+        first = next(_read_json_lines(path), None)
+        return list(first.cells) if first else []
+    records = _read_csv(path) if SEPARATORS.get(ending_of(path)) == "," else _read_tsv(path)
+    return [cell.strip() for cell in next(records, (0, []))[1]]
+
+
+def _read_json_lines(path: str) -> Iterator[Row]:
+    for number, line in read_lines(path):
+        if line.strip():
+            source = f"{path}:{number}"
+            try:
+                yield Row(source, parse_object(line, source=source))
+            except ValueError as error:  # a line of its own is always line 1
+                raise ValueError(str(error).replace(f"{source}:1:", f"{source}:", 1)) from error
+
+
+def _read_tsv(path: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in read_lines(path):
+        yield number, line.split("\t")
+
+
+def _read_csv(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the number of the line they begin at. Quotes are even in number where a record ends."""
+    begun, parts, is_open = 0, list[str](), False
+    for number, line in read_lines(path):
+        begun = begun if is_open else number
+        parts.append(line)
+        is_open ^= line.count('"') % 2 == 1
+        if not is_open:
+            yield begun, _csv_cells("\n".join(parts), f"{path}:{begun}")
+            parts.clear()
+    if is_open:
+        raise ValueError(f'{path}:{begun}: a quote (") that is never closed; inside a cell in quotes double it ("")')
+
+
+def _csv_cells(record: str, source: str) -> list[str]:
+    if '"' not in record:
+        return record.split(",")  # the csv module refuses cells of more than 131,072 characters
+    limit = csv.field_size_limit()
+    csv.field_size_limit(max(limit, len(record)))
+    try:
+        rows = list(csv.reader(io.StringIO(record, newline=""), strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{source}: not valid CSV: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+    if len(rows) != 1:
+        raise ValueError(f'{source}: not valid CSV: a cell with a quote (") or line end in it must be in quotes')
+    return rows[0]
+
+
+def _without_trailing_blanks(records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Records but for blank lines at the end; blank ones between stay, to be refused or read as empty cells."""
+    blank = []
+    for record in records:
+        if record[1] == [""]:
+            blank.append(record)
+            continue
+        yield from blank
+        blank.clear()
+        yield record
+
+
+def _opened(path: str) -> IO[bytes]:
+    if files.is_remote(path):
+        return io.BytesIO(files.read_whole(path))
+    files.check_regular(path)
+    return open(path, "rb")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
