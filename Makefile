@@ -32,7 +32,7 @@ test: env  ## all tests, at most 15 minutes
 test-quick: env  ## the tests that take a few seconds each
 	$(RUN) $(PYTEST) -m 'not (slow or kill or peers or thorough)' $(PYTEST_ARGS)
 
-test-thorough: env  ## the further variants of costly tests; some ten minutes
+test-thorough: env  ## the costliest tests, and further variants of others; some ten minutes
 	$(RUN) $(PYTEST) -m thorough $(PYTEST_ARGS)
 
 test-tf220:  ## all tests on TensorFlow 2.20, in an environment of its own

@@ -106,6 +106,7 @@ def state(output_dir: str) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.startswith(kinds)}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_of_two_workers_survives(settings: PretrainingSettings) -> None:
     """SIGTERM to worker 1, then kill -9, then to the end; and one process that nothing happens to."""
