@@ -24,6 +24,7 @@ def notice(
     labels: np.ndarray | Sequence[np.ndarray],
     *,
     is_multi_label: bool = False,
+    names: Sequence[str] | None = None,
 ) -> str | None:
     """What shows that a model has collapsed, in words; None where nothing does.
 
@@ -32,18 +33,19 @@ def notice(
       logits: of all rows: float [n, C], for regression [n], for tagging a list of [T_i, C].
       labels: of all rows, as `EncodedExamples` has them.
       is_multi_label: whether a row may have any number of labels.
+      names: of the labels, in the order of their ids, if they are known.
     """
     if head == "regression":
         return _notice_numbers(np.asarray(logits, np.float64), np.asarray(labels, np.float64))
     if is_multi_label:
         return _notice_sets(np.asarray(logits), np.asarray(labels))
     if head != "token_classifier":
-        return _notice_labels(np.asarray(logits, np.float64), np.asarray(labels))
+        return _notice_labels(np.asarray(logits, np.float64), np.asarray(labels), names)
     scores, wanted = np.concatenate(list(logits)), np.concatenate(list(labels))
-    return _notice_labels(scores[wanted >= 0].astype(np.float64), wanted[wanted >= 0])
+    return _notice_labels(scores[wanted >= 0].astype(np.float64), wanted[wanted >= 0], names)
 
 
-def _notice_labels(logits: np.ndarray, labels: np.ndarray) -> str | None:
+def _notice_labels(logits: np.ndarray, labels: np.ndarray, names: Sequence[str] | None) -> str | None:
     counts = np.bincount(labels, minlength=logits.shape[-1]) / max(len(labels), 1)
     if np.count_nonzero(counts) < 2:
         return None  # one label only: nothing can be told from it
@@ -52,7 +54,8 @@ def _notice_labels(logits: np.ndarray, labels: np.ndarray) -> str | None:
     loss = float(np.mean(_log_sum_exp(logits) - np.take_along_axis(logits, labels[:, None], -1)[:, 0]))
     found = []
     if len(predicted) == 1:
-        found.append(f"it predicts one label only (number {predicted[0]}) for all {len(labels):,}")
+        name = f"number {predicted[0]}" if names is None else repr(names[predicted[0]])
+        found.append(f"it predicts one label only ({name}) for all {len(labels):,}")
     if loss >= AT_CHANCE * chance:
         found.append(f"its loss, {loss:.3f}, is no better than that of the labels' frequencies, {chance:.3f}")
     return "; ".join(found) or None

@@ -121,8 +121,10 @@ class Finetuning(Run):
         return self._objective.figures(logits, _labels(examples))
 
     def _notice(self, examples: EncodedExamples, logits: Logits) -> str | None:
-        head = self._inputs.head.head
-        found = collapse.notice(head, logits, _labels(examples), is_multi_label=self._is_multi_label)
+        head = self._inputs.head
+        found = collapse.notice(
+            head.head, logits, _labels(examples), is_multi_label=self._is_multi_label, names=head.labels
+        )
         if found is not None:
             logging.warning("the model has collapsed: %s", found)
         return found

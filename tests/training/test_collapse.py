@@ -20,6 +20,9 @@ def test_one_label_for_everything() -> None:
     found = collapse.notice("classifier", logits, LABELS)
     assert found is not None
     assert found.startswith("it predicts one label only (number 1) for all 6; its loss, ")
+    found = collapse.notice("classifier", logits, LABELS, names=("a", "b", "c"))
+    assert found is not None
+    assert found.startswith("it predicts one label only ('b') for all 6")
     # Sure and right where there is only one label: nothing can be told.
     assert collapse.notice("classifier", logits, np.ones(6, np.int32)) is None
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.head_config import Head
+from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import make_model
 from albert_tf.training import optimizers
 from albert_tf.training.example_batches import ExampleOrder, training_batches
@@ -68,16 +69,20 @@ def test_heads_that_no_task_trains() -> None:
         make_objective("span")
 
 
-def steps(head: Head, is_multi_label: bool, pieces: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def steps(
+    head: Head, is_multi_label: bool, pieces: int, *, form: Form = "packed", seq_length: int | None = None
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """What three steps report and leave, in float64 and so many micro-batches."""
     rows = task_rows.make_rows(head, 20, is_multi_label=is_multi_label)
     model = make_model(task_rows.CONFIG, task_rows.make_head(head), seed=5, dtype="float64")
     optimizer = optimizers.AdamWeightDecay(0.01)
     optimizer.build(list(model.named_weights().values()))
     objective = make_objective(head, is_multi_label=is_multi_label)
-    trainer = Trainer(model, optimizer, tf.distribute.get_strategy(), objective, clip_norm=0.01, micro_batches=pieces)
+    trainer = Trainer(
+        model, optimizer, tf.distribute.get_strategy(), objective, clip_norm=0.01, micro_batches=pieces, form=form
+    )
     order = ExampleOrder(lengths=rows.lengths, batch_size=6, seed=1)
-    reported, _, _ = trainer.run(iter(training_batches(rows, order, step=0)), 3)
+    reported, _, _ = trainer.run(iter(training_batches(rows, order, step=0, seq_length=seq_length)), 3)
     return reported, {name: weight.numpy() for name, weight in model.named_weights().items()}
 
 
@@ -95,3 +100,14 @@ def test_micro_batches_equal_one_batch(head: Head, is_multi_label: bool) -> None
     pooler = expected["encoder/pooler/kernel"]
     is_still = np.array_equal(pooler, start["encoder/pooler/kernel"].numpy())
     assert is_still == (head == "token_classifier")  # which does not read it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("head", "is_multi_label"), [task_rows.KINDS[0], task_rows.KINDS[3]])
+def test_leaving_the_padding_out_changes_nothing(head: Head, is_multi_label: bool) -> None:
+    keras.config.set_floatx("float64")
+    short, expected = steps(head, is_multi_label, 1)
+    padded, found = steps(head, is_multi_label, 1, form="unrolled", seq_length=23)
+    np.testing.assert_allclose(padded, short, rtol=0, atol=1e-9)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-9, err_msg=name)
