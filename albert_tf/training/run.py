@@ -58,6 +58,7 @@ class Run:
     ) -> None:
         self._run_settings = settings
         self._progress = progress
+        self._files: Mapping[str, str] = {}  # texts by file name that belong into the model directory as well
         cluster = settings.cluster()
         self._strategy = strategies.make_strategy(
             settings.strategy,
@@ -240,7 +241,7 @@ class Run:
             self._save()
 
     def _save_model(self, name: str, step: int, figures: Mapping[str, float]) -> str:
-        return self._folder.save_model(name, self._model, training=self._provenance(step, figures))
+        return self._folder.save_model(name, self._model, training=self._provenance(step, figures), files=self._files)
 
     def _train(self, iterator: Iterator[Any], step: int, bar: Any) -> dict[str, float]:
         settings, last = self._run_settings, self._run_settings.num_train_steps

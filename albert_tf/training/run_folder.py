@@ -67,8 +67,10 @@ class RunFolder:
             write_whole(path, text)
         return path
 
-    def save_model(self, name: str, model: AlbertHeadModel, *, training: Mapping[str, Any]) -> str:
-        """Writes the present weights as the model directory `name`, `training` beside them, and returns its path.
+    def save_model(
+        self, name: str, model: AlbertHeadModel, *, training: Mapping[str, Any], files: Mapping[str, str]
+    ) -> str:
+        """Writes the present weights as the model directory `name`, what else is given beside them; returns its path.
 
         Raises:
           OSError: if it cannot be written.
@@ -77,7 +79,7 @@ class RunFolder:
         if not self._agreement.is_chief:
             return path
         try:
-            save_model_directory(path, model, self._tokenizer, training=training, replace=True)
+            save_model_directory(path, model, self._tokenizer, training=training, files=files, replace=True)
         except (OSError, tf.errors.OpError) as error:
             reason = getattr(error, "strerror", None) or getattr(error, "message", None) or error
             raise OSError(
