@@ -4,6 +4,7 @@
     tasks know files and features, and nothing of models; training takes encoded examples (tasks.features), no files
     the same modules, weight_files <- dialects <- loading <- the doors
     training, data, tasks <- tpu <- the doors
+    loading, tasks <- inference <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
 Sources are parsed, not imported. "At once" means what `import module` loads, on its own or through modules it imports;
@@ -36,6 +37,7 @@ BASE = {
         "head_config",
         "initial_weights",
         "json_object",
+        "marked_text",
         "normalizer",
         "progress",
         "randomness",
@@ -50,6 +52,8 @@ BASE = {
         "words",
     )
 }
+# Flags that several doors share.
+FLAGS = {"albert_tf.shape_flags", "albert_tf.text_flags"}
 
 
 @functools.cache
@@ -159,15 +163,17 @@ def wrong_arrow(module: str, target: str) -> str:
         return "tasks know files and features, nothing of models and training"
     if inside(module, "albert_tf.training") and inside(target, tasks) and target != f"{tasks}.features":
         return "training knows encoded examples, nothing of files and tasks"
-    library = top(module) == "albert_tf" and not is_door(module) and module != "albert_tf.shape_flags"
+    if inside(module, "albert_tf.training", "albert_tf.tasks") and inside(target, "albert_tf.inference"):
+        return "inference uses what training and tasks made, never the other way"
+    library = top(module) == "albert_tf" and not is_door(module) and module not in FLAGS
     if library and target in modules() and is_door(target):
         return "doors call the library, never the other way"
     if library and target == "albert_tf.door":
         return "only doors know the command line: take albert_tf.files, albert_tf.progress, and raise ValueError"
     if library and module != "albert_tf.door" and target == "absl.flags":
         return "library code reads no flags"
-    if library and target == "albert_tf.shape_flags":
-        return "only doors know the flags of a model's shape"
+    if library and target in FLAGS:
+        return "only doors know flags"
     if library and not inside(module, "albert_tf.tpu") and inside(target, "albert_tf.tpu"):
         return "a TPU's requirements and compiler are the doors' business; training knows the strategy alone"
     return ""
