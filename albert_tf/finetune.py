@@ -188,7 +188,7 @@ def _run(settings: FinetuningSettings, inputs: FinetuningInputs) -> seeds.Result
         figures = training.get("evaluation", {})
         return seeds.Result(settings.seed, model_path, figures, name, more_is_better, training.get("collapse"))
 
-    startup.keep_freed_memory(little=settings.remat)
+    startup.prepare_training(remat=settings.remat, strategy=settings.strategy)
 
     from albert_tf.training.finetuning import Finetuning
 

@@ -104,9 +104,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     inputs = read_inputs(settings)
     _warn_of_unseen_positions(settings.config, data)
 
-    startup.keep_freed_memory(little=settings.remat)
-    if settings.remat and settings.strategy in ("auto", "cpu"):  # devices and workers wait for each other
-        startup.run_one_by_one()
+    startup.prepare_training(remat=settings.remat, strategy=settings.strategy)
 
     from albert_tf.training.pretraining import Pretraining
 

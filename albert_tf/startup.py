@@ -62,6 +62,13 @@ def keep_freed_memory(*, little: bool = False) -> bool:
     return all(mallopt(parameter, value) == 1 for parameter, value in limits.items())
 
 
+def prepare_training(*, remat: bool, strategy: str) -> None:
+    """Starts a training run's memory as its flags --remat and --strategy want it; before TensorFlow runs anything."""
+    keep_freed_memory(little=remat)
+    if remat and strategy in ("auto", "cpu"):  # devices and workers wait for each other
+        run_one_by_one()
+
+
 def run_one_by_one() -> None:
     """Makes TensorFlow run one operation after the other, each on all cores; to be called before it runs any.
 

@@ -36,9 +36,7 @@ def step_peak(layers: int, batch: int, sequence: int, mode: str) -> int:
     """Peak resident bytes of this process after some steps."""
     from albert_tf import startup
 
-    startup.keep_freed_memory(little=mode == "remat")  # as pretrain does
-    if mode == "remat":
-        startup.run_one_by_one()
+    startup.prepare_training(remat=mode == "remat", strategy="cpu")  # as pretrain does
 
     import numpy as np
     import tensorflow as tf

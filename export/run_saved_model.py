@@ -38,7 +38,7 @@ def ask(runner: Runner, text: str, text_b: str | None = None, *, top_k: int = 5)
     Raises:
       ValueError: if there is nothing to answer: no mask and no second text.
     """
-    from export.marked_text import MARKER
+    from albert_tf.marked_text import MARKER
 
     masks = []
     if text_b is None or MARKER in text or MARKER in text_b:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from albert_tf import features, folder_kinds
+from albert_tf.marked_text import MARKER, MarkedTextEncoder
 from albert_tf.tokenizer_base import Tokenizer
 from export import tflite
 from export.artifacts import ENCODER_INPUTS, SAVED_MODEL_FILE, SIGNATURES_FILE
-from export.marked_text import MARKER, MarkedTextEncoder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ import unicodedata
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from albert_tf.marked_text import DROPPED
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig, normalize_text
 from export.exact_text import UNKNOWN_CHARACTER, ExactNormalizer, class_of, compare_characters, lower, to_utf8
-from export.marked_text import DROPPED
 from export.token_graph import TextGraph, rows, spaces, sums_before
 
 

@@ -12,9 +12,9 @@ import sys
 import tensorflow as tf
 
 from albert_tf import features
+from albert_tf.marked_text import DROPPED, MARKER, glued_ids
 from albert_tf.tokenizer_base import Tokenizer
 from export.exact_text import class_of
-from export.marked_text import DROPPED, MARKER, glued_ids
 
 
 class TextGraph(tf.Module, abc.ABC):

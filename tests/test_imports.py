@@ -4,6 +4,7 @@
     tasks know files and features, and nothing of models; training takes encoded examples (tasks.features), no files
     the same modules, weight_files <- dialects <- loading <- the doors
     training, data, tasks <- tpu <- the doors
+    loading, tasks <- inference <- the doors
     albert_tf <- pipelines, export (never each other) <- demo
 
 Sources are parsed, not imported. "At once" means what `import module` loads, on its own or through modules it imports;
@@ -36,6 +37,7 @@ BASE = {
         "head_config",
         "initial_weights",
         "json_object",
+        "marked_text",
         "normalizer",
         "progress",
         "randomness",
@@ -51,7 +53,7 @@ BASE = {
     )
 }
 # What doors share.
-OF_DOORS = {"albert_tf.shape_flags", "albert_tf.training_door"}
+OF_DOORS = {"albert_tf.shape_flags", "albert_tf.text_flags", "albert_tf.training_door"}
 
 
 @functools.cache
@@ -161,6 +163,8 @@ def wrong_arrow(module: str, target: str) -> str:
         return "tasks know files and features, nothing of models and training"
     if inside(module, "albert_tf.training") and inside(target, tasks) and target != f"{tasks}.features":
         return "training knows encoded examples, nothing of files and tasks"
+    if inside(module, "albert_tf.training", "albert_tf.tasks") and inside(target, "albert_tf.inference"):
+        return "inference uses what training and tasks made, never the other way"
     library = top(module) == "albert_tf" and not is_door(module) and module not in OF_DOORS
     if library and target in modules() and is_door(target):
         return "doors call the library, never the other way"
@@ -169,7 +173,7 @@ def wrong_arrow(module: str, target: str) -> str:
     if library and module != "albert_tf.door" and target == "absl.flags":
         return "library code reads no flags"
     if library and target in OF_DOORS:
-        return "only doors know the flags of a model's shape and of training"
+        return "only doors know the flags that doors share"
     if library and not inside(module, "albert_tf.tpu") and inside(target, "albert_tf.tpu"):
         return "a TPU's requirements and compiler are the doors' business; training knows the strategy alone"
     return ""

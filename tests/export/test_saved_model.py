@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.marked_text import MarkedTextEncoder
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
 from export import parity, saved_model, serving_module
 from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
-from export.marked_text import MarkedTextEncoder
 from export.saved_model import SavedModelReport, export_saved_model, save, variables_bytes
 from tests.export.conftest import sharing_config, spread_weights
 from tests.export.texts import ODD_TEXTS, ids_outputs, real_batches

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.marked_text import MarkedTextEncoder
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from albert_tf.tokenizer_base import Tokenizer
-from export.marked_text import MarkedTextEncoder
 from export.text_graph import make_text_graph
 from export.token_graph import TextGraph
 from tests.export.texts import ODD_TEXTS

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.marked_text import MarkedTextEncoder
 from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.wordpiece import WordPieceConfig, WordPieceTokenizer
 from export import parity
 from export.artifacts import ENCODER_INPUTS
-from export.marked_text import MarkedTextEncoder
 from export.runners import SavedModelRunner, load_tflite_runner
 from export.saved_model import export_saved_model
 from export.text_graph import make_text_graph

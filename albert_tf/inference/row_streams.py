@@ -1,0 +1,151 @@
+"""Rows out of a file or standard input, one after the other: memory does not grow with the file.
+
+| format | a row is | its columns |
+|---|---|---|
+| lines | a line, blank ones too | "text" |
+| tsv | a line of cells between tabs; quotes are characters like any other | those of the first line |
+| csv | cells between commas; one in quotes may hold commas and line ends (RFC 4180) | those of the first line |
+| jsonl | a JSON object on a line; blank lines are left out | its keys |
+
+All are UTF-8, with or without a byte-order mark, with the line ends of Unix or Windows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, TypeVar
+
+from albert_tf.files import is_remote
+from albert_tf.json_object import parse_object
+from albert_tf.tasks.tables import JSON_LINES, Row, ending_of
+
+FORMATS = ("lines", "tsv", "csv", "jsonl")
+STANDARD_INPUT = "-"
+LINE = "text"  # column of the format "lines"
+_ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", **dict.fromkeys(JSON_LINES, "jsonl")}
+_LONGEST_CELL = 1 << 24  # characters; more is a quote that is never closed
+
+_Item = TypeVar("_Item")
+
+
+def format_of(path: str) -> str:
+    """Format of a file by the ending of its name; "lines" for others and for standard input."""
+    return _ENDINGS.get(ending_of(path), "lines")
+
+
+def stream_rows(path: str, format: str | None = None) -> Iterator[Row]:
+    """Rows of a file, read as they are asked for; each knows its place, "path:line".
+
+    Args:
+      path: file, pipe, or "-" for standard input.
+      format: one of `FORMATS`; None goes by the ending of the name.
+
+    Raises:
+      ValueError: for a line that is not UTF-8 or not of the format, with path and line.
+      OSError: if the file cannot be read.
+    """
+    format = format or format_of(path)
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    name = "standard input" if path == STANDARD_INPUT else path
+    with _opened(path) as stream:
+        lines = _decoded(stream, name)
+        if format == "lines":
+            for number, line in lines:
+                yield Row(f"{name}:{number}", {LINE: _without_end(line)})
+        elif format == "jsonl":
+            yield from _json_rows(lines, name)
+        else:
+            yield from _table_rows(_csv_records(lines, name) if format == "csv" else _tsv_records(lines), name, format)
+
+
+def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Lists of `size` items, the last one maybe shorter."""
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk
+
+
+def _opened(path: str) -> BinaryIO:
+    if path == STANDARD_INPUT:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    if is_remote(path):
+        import tensorflow as tf
+
+        remote: BinaryIO = tf.io.gfile.GFile(path, "rb")
+        return remote
+    return open(path, "rb")
+
+
+def _decoded(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
+    """Lines with their ends, numbered from 1."""
+    for number, line in enumerate(iter(stream.readline, b""), start=1):
+        if number == 1:
+            if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ValueError(f"{name}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}:{number}: not UTF-8 at byte {error.start} of the line") from error
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _json_rows(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
+    for number, line in lines:
+        if line.strip():
+            source = f"{name}:{number}"
+            try:
+                yield Row(source, parse_object(line, source=source))
+            except ValueError as error:  # a line of its own is always line 1
+                raise ValueError(str(error).replace(f"{source}:1:", f"{source}:", 1)) from error
+
+
+def _tsv_records(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    for number, line in lines:
+        yield number, _without_end(line).split("\t")
+
+
+def _csv_records(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the number of the line they begin at."""
+    csv.field_size_limit(_LONGEST_CELL)
+    records = csv.reader((line for _, line in lines), strict=True)
+    begun = 1
+    try:
+        for cells in records:
+            yield begun, cells or [""]
+            begun = records.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{name}:{begun}: not valid CSV: {error}") from error
+
+
+def _table_rows(records: Iterable[tuple[int, list[str]]], name: str, format: str) -> Iterator[Row]:
+    header: list[str] | None = None
+    blank = 0  # the line of a blank row, which may stand at the end only
+    for number, cells in records:
+        if header is None:
+            header = [cell.strip() for cell in cells]
+            if len(set(header)) < len(header):
+                twice = next(one for one in header if header.count(one) > 1)
+                raise ValueError(f"{name}:{number}: two columns have the name {twice!r}")
+            continue
+        if len(header) > 1:
+            if cells == [""]:
+                blank = blank or number
+                continue
+            if blank or len(cells) != len(header):
+                between = "tabs" if format == "tsv" else "commas"
+                raise ValueError(
+                    f"{name}:{blank or number}: must have {len(header)} cells between {between} "
+                    f"({', '.join(header)}), got {0 if blank else len(cells)}"
+                )
+        elif len(cells) != 1:
+            raise ValueError(f"{name}:{number}: must have one cell ({header[0]}), got {len(cells)}")
+        yield Row(f"{name}:{number}", dict(zip(header, cells, strict=True)))
