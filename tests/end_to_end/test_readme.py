@@ -25,6 +25,7 @@ SMALLER = {
     "--train_batch_size=56": "--train_batch_size=16",
     "--num_train_steps=3200": "--num_train_steps=6",
     "--num_warmup_steps=320": "--num_warmup_steps=2",
+    "--num_train_epochs=3": "--num_train_epochs=2 --train_batch_size=8",
 }
 
 
@@ -43,6 +44,10 @@ def write_corpus(folder: pathlib.Path) -> None:
     (folder / "heldout").mkdir()
     (folder / "corpus" / "topics.txt").write_text("\n\n".join(documents[:-20]), encoding="utf-8")
     (folder / "heldout" / "topics.txt").write_text("\n\n".join(documents[-20:]), encoding="utf-8")
+    (folder / "reviews").mkdir()
+    for split, count in (("train", 24), ("dev", 10)):
+        lines = [f"Film {i} was {word}.\t{word}" for i in range(count // 2) for word in ("good", "bad")]
+        (folder / "reviews" / f"{split}.tsv").write_text("\n".join(["review\tverdict", *lines]), encoding="utf-8")
 
 
 def run(command: list[str], folder: pathlib.Path) -> str:
@@ -75,6 +80,8 @@ def test_examples_run_in_their_order(tmp_path):
         "heldout_data/dataset.json",
         "runs/small/metrics.jsonl",
         "runs/small/model/model.safetensors",
+        "runs/reviews/model/task_config.json",
+        "report/dev/errors.tsv",
         "exported/text/saved_model.pb",
         "exported/ids/saved_model.pb",
         "small_int8.tflite",
@@ -82,5 +89,5 @@ def test_examples_run_in_their_order(tmp_path):
         "back/conversion_report.json",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 15
+    assert len(printed) == 19
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name
