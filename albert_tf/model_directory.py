@@ -52,6 +52,7 @@ def save_model_directory(
     tokenizer: Tokenizer | None,
     *,
     training: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
     replace: bool = False,
 ) -> None:
     """Writes `model` and its tokenizer to the folder `path`.
@@ -61,6 +62,7 @@ def save_model_directory(
       model: the model; its vocabulary size must be the tokenizer's.
       tokenizer: the tokenizer that the model was trained with; None leaves its files out.
       training: where the weights come from, for `training.json`.
+      files: further texts by file name.
       replace: whether a folder with content there is replaced.
 
     Raises:
@@ -70,6 +72,8 @@ def save_model_directory(
     _check_tokenizer(model.config, tokenizer)
     weights = VariableValues(model.named_weights())
     with whole_directory(path, replace=replace) as folder:
+        for name, content in (files or {}).items():
+            write_whole(os.path.join(folder, name), content)
         write_model_directory(folder, model.config, model.head_config, weights, tokenizer, training=training)
 
 

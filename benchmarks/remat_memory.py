@@ -42,14 +42,14 @@ def step_peak(layers: int, batch: int, sequence: int, mode: str) -> int:
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
-    from albert_tf.training.building import build_trainer
+    from albert_tf.training.building import build_pretraining_trainer
     from albert_tf.training.settings import PretrainingSettings
 
     config = AlbertConfig.named("base_v1", vocab_size=VOCAB, num_hidden_layers=layers)
     settings = PretrainingSettings(
         data_dir="", output_dir="", config=config, num_train_steps=9, learning_rate=1e-4, remat=mode == "remat"
     )
-    trainer = build_trainer(settings, tf.distribute.get_strategy(), form="packed")
+    trainer = build_pretraining_trainer(settings, tf.distribute.get_strategy(), form="packed")
     generator = np.random.default_rng(0)
     predictions = sequence * 15 // 100
     made = {

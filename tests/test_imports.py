@@ -52,8 +52,8 @@ BASE = {
         "words",
     )
 }
-# Flags that several doors share.
-FLAGS = {"albert_tf.shape_flags", "albert_tf.text_flags"}
+# What doors share.
+OF_DOORS = {"albert_tf.shape_flags", "albert_tf.text_flags", "albert_tf.training_door"}
 
 
 @functools.cache
@@ -165,15 +165,15 @@ def wrong_arrow(module: str, target: str) -> str:
         return "training knows encoded examples, nothing of files and tasks"
     if inside(module, "albert_tf.training", "albert_tf.tasks") and inside(target, "albert_tf.inference"):
         return "inference uses what training and tasks made, never the other way"
-    library = top(module) == "albert_tf" and not is_door(module) and module not in FLAGS
+    library = top(module) == "albert_tf" and not is_door(module) and module not in OF_DOORS
     if library and target in modules() and is_door(target):
         return "doors call the library, never the other way"
     if library and target == "albert_tf.door":
         return "only doors know the command line: take albert_tf.files, albert_tf.progress, and raise ValueError"
     if library and module != "albert_tf.door" and target == "absl.flags":
         return "library code reads no flags"
-    if library and target in FLAGS:
-        return "only doors know flags"
+    if library and target in OF_DOORS:
+        return "only doors know the flags of a model's shape, of texts and of training"
     if library and not inside(module, "albert_tf.tpu") and inside(target, "albert_tf.tpu"):
         return "a TPU's requirements and compiler are the doors' business; training knows the strategy alone"
     return ""
@@ -195,7 +195,7 @@ def test_the_walk_sees_known_arrows() -> None:
     assert ("albert_tf.files", "tensorflow") in ARROWS
     assert "tensorflow" not in imports("albert_tf.files", at_once=True)
     assert "tensorflow" in loaded_at_once("albert_tf.modeling.encoder")
-    assert loaded_at_once("albert_tf.training.loop")["albert_tf.modeling.models"][0] == "albert_tf.training.loop"
+    assert loaded_at_once("albert_tf.training.loop")["albert_tf.modeling.head_model"][0] == "albert_tf.training.loop"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,10 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.training.loop", "keras_hub"),
         ("albert_tf.training.loop", "albert_tf.door"),
         ("albert_tf.training.loop", "albert_tf.shape_flags"),
+        ("albert_tf.training.loop", "albert_tf.training_door"),
         ("albert_tf.training.strategies", "albert_tf.tpu.requirements"),
+        ("albert_tf.training.prediction", "albert_tf.inference.answers"),
+        ("albert_tf.inference.answers", "albert_tf.text_flags"),
         ("albert_tf.weight_files.torch_file", "albert_tf.config"),
         ("albert_tf.weight_files.torch_file", "albert_tf.dialects.tables"),
         ("export.saved_model", "pipelines.records"),

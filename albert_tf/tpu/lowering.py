@@ -15,7 +15,7 @@ from albert_tf import features
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.modeling.encoder import Form
-from albert_tf.training.building import build_trainer
+from albert_tf.training.building import build_pretraining_trainer
 from albert_tf.training.loop import Trainer
 from albert_tf.training.settings import PretrainingSettings
 
@@ -45,7 +45,7 @@ def make_trainer(config: AlbertConfig, *, form: Form = "unrolled", **settings: A
         config=config, data_dir="", output_dir="", num_train_steps=_STEPS, learning_rate=_RATE, **settings
     )
     # The default strategy: a replica context of one, without entering a scope, which the lowering would not see.
-    return build_trainer(made, tf.distribute.get_strategy(), form=form)
+    return build_pretraining_trainer(made, tf.distribute.get_strategy(), form=form)
 
 
 def example_batch(*, batch_size: int, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, tf.Tensor]:

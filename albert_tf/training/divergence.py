@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,7 @@ import tensorflow as tf
 
 from albert_tf import features
 from albert_tf.data.batches import EPOCH, EXAMPLE
-from albert_tf.data.manifest import DataDirectory
 from albert_tf.modeling.dropout import dropout_seed
-from albert_tf.training import losses
 from albert_tf.training.loop import Trainer, as_written
 
 FILE = "diverged.json"
@@ -52,25 +50,21 @@ def _tensors(trainer: Trainer, batch: Mapping[str, tf.Tensor], piece: tf.Tensor)
     with tf.GradientTape() as tape:
         with dropout_seed(trainer.dropout_seed(piece)):
             outputs = trainer.model.forward_with_layers(batch, form=trainer.form, training=True)
-        masked_lm, predictions = losses.masked_lm_sums(
-            outputs["masked_lm_logits"], batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
-        )
-        order, rows = losses.sentence_order_sums(outputs["sentence_order_logits"], batch[features.SENTENCE_ORDER_LABEL])
-        masked_lm, order = tf.math.divide_no_nan(masked_lm, predictions), order / rows
-        loss = (masked_lm + order) * tf.cast(trainer.loss_scale, masked_lm.dtype)
+        loss, shares = trainer.objective.loss_and_shares(outputs, batch, trainer.objective.denominators(batch))
+        loss *= tf.cast(trainer.loss_scale, loss.dtype)
     named |= {f"output {name}": value for name, value in outputs.items()}
-    named |= {"masked_lm_loss": masked_lm, "sentence_order_loss": order}
+    named |= dict(zip(trainer.objective.metrics, shares, strict=True))
     found = tape.gradient(loss, [weight.value for weight in weights.values()])
     backward = reversed(list(zip(weights, found, strict=True)))
     return named | {f"gradient of {name}": tf.convert_to_tensor(value) for name, value in backward if value is not None}
 
 
 def describe(
-    message: str, step: int, tensor: str, data: DataDirectory, epochs: np.ndarray, examples: np.ndarray
+    message: str, step: int, tensor: str, locate: Callable[[int], str], epochs: np.ndarray, examples: np.ndarray
 ) -> dict[str, Any]:
-    """What is known of a step, ready for JSON: number, tensor, and its examples (int64 [B]) with shard and record."""
+    """What is known of a step, ready for JSON: number, tensor, examples (int64 [B]), and where `locate` finds them."""
     found = [
-        {"epoch": int(epoch), "example": int(example), "place": data.locate(int(example))}
+        {"epoch": int(epoch), "example": int(example), "place": locate(int(example))}
         for epoch, example in zip(epochs, examples, strict=True)
     ]
     return {"step": step, "first_not_finite": tensor, "message": message, "examples": found}

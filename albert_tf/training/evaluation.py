@@ -13,14 +13,18 @@ Differences come with standard errors that count sequences, not positions, as in
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from albert_tf import features
 from albert_tf.data.batches import EXAMPLE_WEIGHT, evaluation_batches
 from albert_tf.data.manifest import DataDirectory
+from albert_tf.files import write_whole
 from albert_tf.modeling.encoder import Form
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.training import interrupts, losses
@@ -40,6 +44,27 @@ def count_labels(data: DataDirectory, *, batch_size: int = 256, max_examples: in
     for batch in evaluation_batches(data, batch_size=batch_size, max_examples=max_examples):
         used = batch[features.MASKED_LM_WEIGHTS].numpy() > 0
         counts += np.bincount(batch[features.MASKED_LM_IDS].numpy()[used], minlength=data.vocab_size)
+    return counts
+
+
+def stored_label_counts(folder: str, data: DataDirectory, *, writes: bool) -> np.ndarray:
+    """Counts of the labels of `data`, int64 [V], from label_counts.npy in `folder`, written there if `writes`."""
+    path = os.path.join(folder, "label_counts.npy")
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path, "rb") as stream:
+            content = stream.read()
+        try:
+            counts: np.ndarray = np.load(io.BytesIO(content))
+            if counts.shape == (data.vocab_size,):
+                return counts
+        except (ValueError, EOFError, OSError):
+            pass  # counted anew
+        logging.warning("%s is damaged; the labels are counted again", path)
+    counts = count_labels(data)
+    if writes:
+        written = io.BytesIO()
+        np.save(written, counts)
+        write_whole(path, written.getvalue())
     return counts
 
 

@@ -5,7 +5,7 @@ and knows no denominators that span replicas.
 
 What happens in a step, in replica context:
 
-1. the losses' denominators (number of predictions, number of rows) are summed over replicas;
+1. the losses' denominators, such as the number of predictions, are summed over replicas;
 2. forward and backward pass of this replica's share, in one piece or in micro-batches whose gradients add up, dropout
    seeded by (seed, step, replica, micro-batch);
 3. gradients, dense, are summed over replicas, then clipped by their global norm, then applied.
@@ -13,39 +13,64 @@ What happens in a step, in replica context:
 A step in which anything is not finite moves nothing: with a loss scale (float16) the next one goes on with a smaller
 one, otherwise the loop ends there, in the state from before.
 
+What is minimised is an `Objective`: the step knows neither pretraining nor any task.
+
 Nothing in a step calls the host, and its shapes are static where those of the batch are.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import features, randomness
+from albert_tf import randomness
 from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.modeling.dropout import dropout_seed
 from albert_tf.modeling.encoder import Form
-from albert_tf.modeling.models import AlbertPretrainingModel
-from albert_tf.training import gradients, loss_scale, losses, metrics, objectives
+from albert_tf.modeling.head_model import AlbertHeadModel
+from albert_tf.training import gradients, loss_scale
 from albert_tf.training.averages import WeightAverage
 from albert_tf.training.loss_scale import LossScale
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
 
-# What a step reports, in this order.
-METRICS = (
-    "masked_lm_loss",
-    "sentence_order_loss",
-    "masked_lm_accuracy",
-    "sentence_order_accuracy",
-    "loss_scale",
-    "gradient_norm",
-)
-_SHARES = 4  # how many of them, the first, are sums of the replicas' shares
-_SCALE = METRICS.index("loss_scale")
+# What a step reports after the figures of its objective, and where the scale then stands.
+_REPORTED = ("loss_scale", "gradient_norm")
+SCALE = -2
+
+
+class Objective(Protocol):
+    """What a step minimises and reports: a model's outputs and a batch to a loss.
+
+    Attributes:
+      metrics: names of the figures of a step, the losses first.
+    """
+
+    metrics: tuple[str, ...]
+
+    def is_trained(self, name: str) -> bool:
+        """Whether the weight of that canonical name takes part in the loss."""
+
+    def counted_by_rows(self, model: AlbertHeadModel) -> Sequence[keras.Variable]:
+        """Trained tables that the loss reaches by look-ups alone, in the order of `model.named_weights()`."""
+
+    def denominators(self, batch: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Float scalars that `loss_and_shares` divides by, once they are summed over all replicas."""
+
+    def loss_and_shares(
+        self, outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor], totals: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """These rows' parts of the loss, float scalar, and of each of `metrics`: their sums over all rows are told.
+
+        Args:
+          outputs: of the model.
+          batch: rows of one micro-batch: the model's inputs and labels.
+          totals: the denominators of all rows.
+        """
 
 
 class DivergedError(ArithmeticError):
@@ -71,10 +96,10 @@ class Trainer:
       model: what is trained.
       optimizer: built on `model.named_weights()`, in that order.
       strategy: the devices.
+      objective: what is minimised.
       seed: of dropout.
       clip_norm: largest global norm of the gradient; 0 clips nothing.
       form: of the model's forward pass, "packed" or "unrolled".
-      sentence_objective: with "none" the loss is the masked LM's alone.
       micro_batches: in how many pieces a replica's share of a batch is computed, one after the other.
       rematerialize: whether the layers are computed a second time on the way back instead of being kept.
       average: of the weights, moved on with each step.
@@ -83,14 +108,14 @@ class Trainer:
 
     def __init__(
         self,
-        model: AlbertPretrainingModel,
+        model: AlbertHeadModel,
         optimizer: Lamb | AdamWeightDecay,
         strategy: tf.distribute.Strategy,
+        objective: Objective,
         *,
         seed: int = 0,
         clip_norm: float = 1.0,
         form: Form = "packed",
-        sentence_objective: features.SentenceObjective = "sop",
         micro_batches: int = 1,
         rematerialize: bool = False,
         average: WeightAverage | None = None,
@@ -99,6 +124,8 @@ class Trainer:
         self.model = model
         self.optimizer = optimizer
         self.strategy = strategy
+        self.objective = objective
+        self.metrics = (*objective.metrics, *_REPORTED)  # what a step reports, in this order
         self.seed = seed
         self.clip_norm = clip_norm
         self.form = form
@@ -106,10 +133,9 @@ class Trainer:
         self.rematerialize = rematerialize
         self.average = average
         self.scale = scale
-        self._has_pairs = sentence_objective != "none"
         weights = model.named_weights().items()
-        self._variables = [weight for name, weight in weights if objectives.is_trained(name, sentence_objective)]
-        self._counted_by_rows = [model.encoder.embeddings.token_type_embeddings]
+        self._variables = [weight for name, weight in weights if objective.is_trained(name)]
+        self._counted_by_rows = objective.counted_by_rows(model)
         self._run = tf.function(self._run_steps, autograph=False, reduce_retracing=True)
 
     @property
@@ -136,16 +162,15 @@ class Trainer:
         """One step in replica context: what is handed to `strategy.run`.
 
         Args:
-          batch: this replica's share: the model's inputs and labels, of static shape [B, S], [B, P] and [B].
+          batch: this replica's share: the model's inputs and labels, with static B, and one other size at most that
+            is not.
 
         Returns:
-          float [len(METRICS)], over the batch of all replicas.
+          float [len(metrics)], over the batch of all replicas.
         """
-        weights, labels = batch[features.MASKED_LM_WEIGHTS], batch[features.SENTENCE_ORDER_LABEL]
-        sums = [tf.reduce_sum(weights), tf.cast(tf.size(labels), weights.dtype)]
-        predictions, rows = self._sum_over_replicas(sums)
+        totals = self._sum_over_replicas(self.objective.denominators(batch))
         scale = self.loss_scale
-        found, shares = self._accumulated(batch, predictions, rows, scale)
+        found, shares = self._accumulated(batch, totals, scale)
         clipped, norm = found.summed().divided(scale).clipped(self.clip_norm)
         shares = tf.stack(self._sum_over_replicas(tf.unstack(tf.cast(shares, norm.dtype))))
 
@@ -160,14 +185,14 @@ class Trainer:
         return tf.concat([shares, tf.stack([tf.cast(scale, norm.dtype), norm])], 0)
 
     def _accumulated(
-        self, batch: Mapping[str, tf.Tensor], predictions: tf.Tensor, rows: tf.Tensor, scale: tf.Tensor
+        self, batch: Mapping[str, tf.Tensor], totals: Sequence[tf.Tensor], scale: tf.Tensor
     ) -> tuple[gradients.Gradients, tf.Tensor]:
-        """This replica's part of the gradients, multiplied by `scale`, and of the first metrics, float [_SHARES]."""
+        """This replica's part of the gradients, multiplied by `scale`, and of the objective's metrics."""
         count = self.micro_batches
         if count == 1:
-            return self._forward_and_back(batch, tf.constant(0), predictions, rows, scale)
+            return self._forward_and_back(batch, tf.constant(0), totals, scale)
         pieces = {  # [count, B / count, ...]
-            name: tf.reshape(value, [count, value.shape[0] // count, *value.shape[1:]])
+            name: tf.reshape(value, [count, value.shape[0] // count, *(size or -1 for size in value.shape[1:])])
             for name, value in batch.items()
             if name not in (EPOCH, EXAMPLE)
         }
@@ -175,41 +200,29 @@ class Trainer:
 
         def body(index: tf.Tensor, shares: tf.Tensor, *sums: tf.Tensor) -> tuple:
             piece = {name: value[index] for name, value in pieces.items()}
-            found, share = self._forward_and_back(piece, index, predictions, rows, scale)
+            found, share = self._forward_and_back(piece, index, totals, scale)
             structure.append(found)
             added = [total + value for total, value in zip(sums, found.tensors(), strict=True)]
             return index + 1, shares + share, *added
 
         dense = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
         squares = [tf.zeros([], variable.dtype) for variable in self._counted_by_rows]
-        start = [tf.constant(0), tf.zeros([_SHARES], predictions.dtype), *dense, *squares]
+        zeros = tf.zeros([len(self.objective.metrics)], totals[0].dtype)
+        start = [tf.constant(0), zeros, *dense, *squares]
         _, shares, *sums = tf.while_loop(lambda index, *_: index < count, body, start, parallel_iterations=1)
         return structure[0].replaced(sums), shares
 
     def _forward_and_back(
-        self,
-        batch: Mapping[str, tf.Tensor],
-        piece: tf.Tensor,
-        predictions: tf.Tensor,
-        rows: tf.Tensor,
-        scale: tf.Tensor,
+        self, batch: Mapping[str, tf.Tensor], piece: tf.Tensor, totals: Sequence[tf.Tensor], scale: tf.Tensor
     ) -> tuple[gradients.Gradients, tf.Tensor]:
         """What `_accumulated` sums, for one micro-batch, the `piece`-th."""
-        weights, labels = batch[features.MASKED_LM_WEIGHTS], batch[features.SENTENCE_ORDER_LABEL]
         with tf.GradientTape() as tape:
             with dropout_seed(self.dropout_seed(piece)):
                 outputs = self.model.forward(batch, form=self.form, training=True, rematerialize=self.rematerialize)
-            masked_lm, _ = losses.masked_lm_sums(outputs["masked_lm_logits"], batch[features.MASKED_LM_IDS], weights)
-            order, _ = losses.sentence_order_sums(outputs["sentence_order_logits"], labels)
-            masked_lm /= tf.cast(predictions, masked_lm.dtype) + losses.MASKED_LM_DENOMINATOR_OFFSET
-            order /= tf.cast(rows, order.dtype)
-            # This piece's part of the sum over all of them.
-            loss = (masked_lm + order if self._has_pairs else masked_lm) * tf.cast(scale, masked_lm.dtype)
+            loss, shares = self.objective.loss_and_shares(outputs, batch, totals)
+            loss *= tf.cast(scale, loss.dtype)
         found = gradients.compute(tape, loss, self._variables, counted_by_rows=self._counted_by_rows)
-        right, _ = metrics.accuracy_sums(outputs["masked_lm_logits"], batch[features.MASKED_LM_IDS], weights)
-        right_order, _ = metrics.accuracy_sums(outputs["sentence_order_logits"], labels)
-        shares = [masked_lm, order, tf.math.divide_no_nan(right, predictions), right_order / rows]
-        return found, tf.stack([tf.cast(share, predictions.dtype) for share in shares])
+        return found, tf.stack([tf.cast(share, totals[0].dtype) for share in shares])
 
     def _sum_over_replicas(self, values: list[tf.Tensor]) -> list[tf.Tensor]:
         context = tf.distribute.get_replica_context()
@@ -219,14 +232,14 @@ class Trainer:
         return summed
 
     def _run_steps(self, iterator: Any, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """At most `count` steps, n of them; metrics float [n, len(METRICS)], epochs and examples int64 [n, B]."""
+        """At most `count` steps, n of them; metrics float [n, len(metrics)], epochs and examples int64 [n, B]."""
 
         def body(index: tf.Tensor, _: tf.Tensor, *history: tf.TensorArray) -> tuple:
             batch = dict(iterator.get_next())
             seen = [tf.concat(self.strategy.experimental_local_results(batch.pop(n)), 0) for n in (EPOCH, EXAMPLE)]
             reported = self.strategy.run(self.replica_step, args=(batch,))
             reported = self.strategy.experimental_local_results(reported)[0]
-            goes_on = tf.reduce_all(tf.math.is_finite(reported)) | (reported[_SCALE] > loss_scale.FLOOR)
+            goes_on = tf.reduce_all(tf.math.is_finite(reported)) | (reported[SCALE] > loss_scale.FLOOR)
             written = [array.write(index, value) for array, value in zip(history, (reported, *seen), strict=True)]
             return index + 1, goes_on, *written
 
@@ -244,7 +257,7 @@ class Trainer:
         """Makes `count` steps with batches of the distributed `iterator`.
 
         Returns:
-          Metrics, float [count, len(METRICS)]; epochs and examples seen, int64 [count, B]. In a step that a loss scale
+          Metrics, float [count, len(metrics)]; epochs and examples seen, int64 [count, B]. In a step that a loss scale
           has spoilt, some metrics are not finite.
 
         Raises:
@@ -254,9 +267,9 @@ class Trainer:
         with as_written():
             reported, epochs, examples = (value.numpy() for value in self._run(iterator, tf.constant(count)))
         last = reported[-1]
-        if not np.isfinite(last).all() and last[_SCALE] <= loss_scale.FLOOR:
+        if not np.isfinite(last).all() and last[SCALE] <= loss_scale.FLOOR:
             step = before + len(reported)
-            values = ", ".join(f"{name} {value:.4g}" for name, value in zip(METRICS, last, strict=True))
+            values = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.metrics, last, strict=True))
             message = f"step {step} gave values that are not finite: {values}"
             raise DivergedError(message, step=step, epochs=epochs[-1], examples=examples[-1])
         return reported, epochs, examples

@@ -1,8 +1,8 @@
-"""Pretraining losses: masked language model and sentence order (Lan et al. 2020, section 3.1).
+"""Losses of pretraining (Lan et al. 2020, section 3.1) and of the tasks.
 
 Each loss comes as a pair of sums, numerator and denominator, so that a loop can add both over replicas and
-micro-batches before it divides, and as the scalar that the original reports. Logits are brought to float32 at least;
-float64 logits stay float64. Letters: B batch, P predictions, V vocabulary.
+micro-batches before it divides, and pretraining's also as the scalar that the original reports. Logits are brought to
+float32 at least; float64 logits stay float64. Letters: B batch, P predictions, V vocabulary, S sequence, C labels.
 """
 
 from __future__ import annotations
@@ -71,3 +71,45 @@ def sentence_order_loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Mean sentence order cross-entropy, in nats; arguments as above."""
     total, count = sentence_order_sums(logits, labels)
     return total / count
+
+
+def label_sums(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sum of the cross-entropies of labels, and how many labels count.
+
+    Args:
+      logits: float [..., C].
+      labels: int32 [...], in [0, C), or -1 where none counts.
+
+    Returns:
+      Two float32 scalars (float64 for float64 logits).
+    """
+    counts = labels >= 0
+    losses = cross_entropy(logits, tf.maximum(labels, 0))
+    counted = tf.where(counts, losses, tf.zeros_like(losses))
+    return tf.reduce_sum(counted), tf.reduce_sum(tf.cast(counts, losses.dtype))
+
+
+def multi_label_sums(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sum of the binary cross-entropies of all labels of all rows, and how many these are.
+
+    Args:
+      logits: float [B, C].
+      labels: float [B, C], 1 for a label that a row has and 0 for one that it has not.
+
+    Returns:
+      Two float32 scalars (float64 for float64 logits).
+    """
+    logits = _at_least_float32(logits)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=tf.cast(labels, logits.dtype), logits=logits)
+    return tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)
+
+
+def squared_error_sums(numbers: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sum of squared differences and number of rows; both arguments float [B].
+
+    Returns:
+      Two float32 scalars (float64 for float64 numbers).
+    """
+    numbers = _at_least_float32(numbers)
+    losses = tf.square(numbers - tf.cast(labels, numbers.dtype))
+    return tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype)

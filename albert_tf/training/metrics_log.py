@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,9 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import SentenceObjective
-from albert_tf.training import objectives
-from albert_tf.training.loop import METRICS
+from albert_tf.training.loop import SCALE
 
 METRICS_FILE = "metrics.jsonl"
 EXAMPLES_FILE = "example_ids.tsv"
@@ -74,10 +71,10 @@ class MetricsLog:
         """Whether there is a line of that step and kind from before."""
         return any((line["step"], line.get("kind")) == (step, kind) for line in map(json.loads, self._lines.kept))
 
-    def smallest(self, kind: str, name: str) -> float:
-        """Smallest figure of a name in the lines that were there from before; infinity where there is none."""
+    def figures(self, kind: str, name: str) -> list[float]:
+        """Figures of a name in the lines that were there from before."""
         found = (json.loads(line) for line in self._lines.kept)
-        return min((line[name] for line in found if line.get("kind") == kind and name in line), default=math.inf)
+        return [line[name] for line in found if line.get("kind") == kind and name in line]
 
     def write(self, step: int, kind: str, figures: Mapping[str, Any]) -> None:
         """One line and one point per figure; `kind` is "train" or "eval"."""
@@ -100,18 +97,18 @@ class MetricsLog:
         self._examples.append("".join(lines))
 
 
-def means_of_steps(reported: Sequence[np.ndarray], objective: SentenceObjective) -> dict[str, float]:
-    """Means of what steps reported (each float [len(METRICS)]), by name.
+def means_of_steps(reported: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, float]:
+    """Means of what steps reported (each float, as many as `names`, the trainer's metrics), by name.
 
     Where a loss scale is used, its last value, and how many steps it has spoilt: these are left out of the means.
     """
     sound = [values for values in reported if np.isfinite(values).all()]
-    scale = {"loss_scale": float(reported[-1][METRICS.index("loss_scale")])}
+    scale = {"loss_scale": float(reported[-1][SCALE])}
     spoilt = {"skipped_steps": len(reported) - len(sound)}
     if not sound:
         return scale | spoilt
     means = np.mean(sound, axis=0).astype(float)
-    figures = objectives.name_figures(dict(zip(METRICS, means.tolist(), strict=True)), objective)
+    figures = dict(zip(names, means.tolist(), strict=True))
     if not any(spoilt.values()) and figures["loss_scale"] == 1.0:  # without a scale
         del figures["loss_scale"]
         return figures

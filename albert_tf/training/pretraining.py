@@ -1,56 +1,36 @@
-"""Pretraining from a data directory to a model directory: checks, resume, the loop with its events, the result.
+"""Pretraining from a data directory to a model directory: what it adds to a run.
 
 output_dir/
-  settings.json       what decides the weights; a run with other settings is refused
-  checkpoints/        the newest few
-  best/               model directory of the evaluation with the smallest held-out loss, with eval_steps
-  diverged.json       where a step gave values that are not finite: its batch
-  metrics.jsonl       figures of training and evaluation by step
-  tensorboard/        the same for TensorBoard
   label_counts.npy    how often each piece is a label, for the context-free bound
-  example_ids.tsv     with log_example_ids: the examples of each step
-  model/              the model directory, when the run has ended
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from albert_tf.data import batches
 from albert_tf.data.reading import Order
-from albert_tf.training import divergence, evaluation, footprint, metrics_log, objectives, report, strategies
-from albert_tf.training.agreement import Agreement
-from albert_tf.training.building import build_checkpoints, build_trainer, choose_form
-from albert_tf.training.cluster import outlast_workers
+from albert_tf.training import evaluation, objectives, report
+from albert_tf.training.building import build_pretraining_trainer
 from albert_tf.training.inputs import Inputs, read_inputs
-from albert_tf.training.loop import METRICS, DivergedError
-from albert_tf.training.run_folder import RunFolder
+from albert_tf.training.run import Run
 from albert_tf.training.settings import PretrainingSettings
 
-# Steps of one call into the graph: few, and of a second at most where a step takes less, so that Ctrl-C, SIGTERM and
-# the progress bar come soon.
-_STEPS_PER_CALL = 10
-_SECONDS_PER_CALL = 1.0
-_BEST_BY = "masked_lm_loss"
 
-
-class Pretraining:
-    """One run: builds what it needs, restores the newest checkpoint, trains the rest, writes the model directory.
+class Pretraining(Run):
+    """A run on the shards of a data directory.
 
     Args:
       settings: of the run.
       progress: makes the progress display, as `albert_tf.progress.progress`.
       inputs: what `read_inputs(settings)` returned, where it was called before.
     """
+
+    DESCRIPTION = "pretraining"
 
     def __init__(
         self,
@@ -60,154 +40,14 @@ class Pretraining:
         inputs: Inputs | None = None,
     ) -> None:
         self.settings = settings
-        self._progress = progress
         inputs = inputs or read_inputs(settings)
         self._data, self._held_out = inputs.data, inputs.held_out
-        cluster = settings.cluster()
-        self._strategy = strategies.make_strategy(
-            settings.strategy,
-            num_devices=settings.num_devices,
-            tpu=settings.tpu,
-            tpu_zone=settings.tpu_zone,
-            gcp_project=settings.gcp_project,
-            cluster=cluster,
+        super().__init__(settings, progress, inputs.tokenizer)
+        objective = self._data.sentence_objective
+        self._build(
+            lambda: build_pretraining_trainer(settings, self._strategy, form=self._form, sentence_objective=objective),
+            self._data.num_examples,
         )
-        self._agreement = Agreement(self._strategy, cluster)
-        self._folder = RunFolder(settings, self._data, inputs.tokenizer, self._agreement)
-        replicas = self._strategy.num_replicas_in_sync
-        pieces = settings.gradient_accumulation_steps
-        if settings.train_batch_size % (replicas * pieces):
-            raise ValueError(
-                f"train_batch_size must be a multiple of {replicas * pieces} (devices: {replicas}, "
-                f"gradient_accumulation_steps: {pieces}), got {settings.train_batch_size}"
-            )
-        with self._agreement.naming_losses(lambda: None):
-            self._form = choose_form(settings, self._strategy)
-            self._trainer = build_trainer(
-                settings, self._strategy, form=self._form, sentence_objective=self._data.sentence_objective
-            )
-        self._model = self._trainer.model
-        self._checkpoints = build_checkpoints(settings, self._trainer)
-        logging.info("%s examples, %d device(s), %s form", f"{self._data.num_examples:,}", replicas, self._form)
-
-    def footprint(self) -> list[tuple[str, ...]]:
-        """Table of what the run holds and moves; see `footprint.rows`."""
-        return footprint.rows(
-            self.settings.config,
-            bytes_per_weight=8 if self.settings.dtype == "float64" else 4,
-            num_replicas=self._strategy.num_replicas_in_sync,
-            has_average=self._trainer.average is not None,
-        )
-
-    @property
-    def has_checkpoint(self) -> bool:
-        """Whether the run's folder holds a checkpoint to go on from."""
-        return self._checkpoints.newest is not None
-
-    def stop(self) -> str:
-        """Saves what an interrupted run has done; says at which step it is, and where the same command goes on."""
-        if not self._agreement.is_needed:
-            self._save_if_new()  # several workers did so when they agreed to stop
-        saved = self._checkpoints.newest_step
-        goes_on = "there is no checkpoint yet: the same command begins anew"
-        if saved is not None:
-            goes_on = f"the same command goes on from the checkpoint of step {saved}"
-        return f"stopped at step {self._trainer.step} of {self.settings.num_train_steps}; {goes_on}"
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process writes into the run's folder: the only one, or the chief of several workers."""
-        return self._agreement.is_chief
-
-    def outlast_workers(self) -> None:
-        """Lets the other workers end first, where this is the chief of several; call it last."""
-        if (cluster := self.settings.cluster()) is not None:
-            outlast_workers(cluster)
-
-    def remove_output(self) -> None:
-        """Removes the run's folder, unless it is another worker's."""
-        if self.is_chief:
-            tf.io.gfile.rmtree(self.settings.output_dir)
-
-    def run(self) -> dict[str, float]:
-        """Trains from the newest checkpoint to the end and returns the last evaluation's figures (none without data).
-
-        Raises:
-          DivergedError: if a loss or gradient was not finite.
-          ValueError: for damaged data, naming file and record.
-        """
-        try:
-            with (
-                self._agreement.naming_losses(lambda: self._checkpoints.newest_step),
-                self._agreement.noting_interrupts(),
-            ):
-                return self._run()
-        except DivergedError as error:
-            account = self._account_of(error)
-            raise DivergedError(account, step=error.step, epochs=error.epochs, examples=error.examples) from error
-        except tf.errors.OpError as error:
-            explained = batches.explain(error, *filter(None, (self._data, self._held_out)))
-            if explained is None:
-                raise
-            raise explained from error
-
-    def _run(self) -> dict[str, float]:
-        settings = self.settings
-        begun = self._checkpoints.restore()
-        self._agreement.check_start(begun, self._same_on_all_workers())
-        self._folder.open_log(after=begun)
-        self._best = self._folder.smallest("eval", _BEST_BY)
-        left = settings.num_train_steps - begun
-        first = "; the first takes longer, since it builds the graph" if left else ""
-        logging.info("%d of %d steps to do%s", left, settings.num_train_steps, first)
-        figures: dict[str, float] = {}
-        was_evaluated = self._agreement.gather(np.array([self._folder.has_line(begun, "eval")]))[0].any()  # the chief's
-        if left:
-            is_due = begun and begun % (settings.eval_steps or settings.num_train_steps) == 0
-            if is_due and not was_evaluated and self._evaluator is not None:  # a stop has come before it
-                self._evaluate(begun)
-            iterator = self._batches(begun)
-            with self._progress(
-                total=settings.num_train_steps, description="pretraining", unit="steps", completed=begun
-            ) as bar:
-                figures = self._train(iterator, begun, bar)
-        elif self._evaluator is not None:
-            figures = self._evaluate(begun, is_noted=not was_evaluated)
-        with self._averaged():
-            self._folder.save_model("model", self._model, step=settings.num_train_steps, figures=figures)
-        self._agreement.wait()
-        return figures
-
-    def _averaged(self) -> AbstractContextManager[None]:
-        """Puts the moving average in the place of the weights for a block, where there is one."""
-        average = self._trainer.average
-        return average.in_use() if average is not None else contextlib.nullcontext()
-
-    def _account_of(self, error: DivergedError) -> str:
-        """Finds out what went wrong in a step, writes it down, and saves the state from before."""
-        tensor = divergence.first_not_finite(self._trainer, next(self._batches(error.step - 1)))
-        # [workers, 2, B / workers] to [2, B]
-        parts = self._agreement.gather(np.stack([error.epochs, error.examples]))
-        epochs, examples = np.concatenate(list(parts), axis=-1)
-        found = divergence.describe(str(error), error.step, tensor, self._data, epochs, examples)
-        path = self._folder.write_text(divergence.FILE, divergence.to_json(found))
-        self._save_if_new()
-        return f"{divergence.in_words(found, path)}. The weights before that step are kept: {self.stop()}"
-
-    def _same_on_all_workers(self) -> dict[str, Any]:
-        """What a run of several workers checks before its first step."""
-        held_out = self._held_out.digest if self._held_out else ""
-        data = {"training data": self._data.digest, "held-out data": held_out}
-        return {**self.settings.same_on_all_workers(), **data, "TensorFlow": tf.__version__}
-
-    def _save(self) -> None:
-        if self._agreement.is_chief:
-            self._checkpoints.save()
-
-    def _save_if_new(self) -> None:
-        """Saves the present step, unless it is saved or nothing has been done yet."""
-        if self._trainer.step and self._trainer.step != self._checkpoints.newest_step:
-            self._save()
 
     def _batches(self, step: int) -> Iterator[Any]:
         """Distributed batches from step `step` on."""
@@ -226,70 +66,57 @@ class Pretraining:
 
         return iter(self._strategy.distribute_datasets_from_function(pipeline))
 
-    def _train(self, iterator: Iterator[Any], step: int, bar: Any) -> dict[str, float]:
-        settings, last = self.settings, self.settings.num_train_steps
-        eval_steps = settings.eval_steps or last
-        interval = 60.0 * (settings.save_checkpoints_minutes or math.inf)
-        recent: list[np.ndarray] = []
-        figures: dict[str, float] = {}
-        saved = math.inf  # minutes count from the first step's end
-        affordable = 1  # the first call builds the graph, too
-        while step < last:
-            affordable = self._agreement.next_steps(affordable)
-            if not affordable:  # a worker was told to stop
-                self._save_if_new()
-                self._agreement.wait()
-                self._agreement.leave()
-            events = (settings.log_steps, settings.save_checkpoints_steps, eval_steps)
-            count = min(affordable, last - step, *(every - step % every for every in events))
-            began = time.monotonic()
-            with self._agreement.held_back():  # what is written must be of the step that a stop would save
-                reported, epochs, examples = self._trainer.run(iterator, count)
-                seconds = (time.monotonic() - began) / count
-                self._folder.write_examples(step + 1, epochs, examples)
-                step += count
-                recent.extend(reported)
-                if step % settings.log_steps == 0 or step == last:
-                    means = metrics_log.means_of_steps(recent, self._data.sentence_objective)
-                    rate = self._trainer.learning_rate(step)
-                    self._folder.write(step, "train", {**means, "learning_rate": rate, "epoch": int(epochs[-1][-1])})
-                    recent = []
-            affordable = min(max(int(_SECONDS_PER_CALL / seconds), 1), _STEPS_PER_CALL, 2 * affordable)
-            saved = min(saved, time.monotonic())
-            shown = dict(zip(METRICS[:2], reported[-1][:2].tolist(), strict=True))
-            bar.advance(count, **objectives.name_figures(shown, self._data.sentence_objective))
-            if step % settings.save_checkpoints_steps == 0 or step == last or time.monotonic() - saved > interval:
-                self._save()
-                saved = time.monotonic()
-            if self._evaluator is not None and (step % eval_steps == 0 or step == last):
-                figures = self._evaluate(step)
-        return figures
+    @property
+    def _has_evaluation(self) -> bool:
+        return self._held_out is not None
 
-    def _evaluate(self, step: int, *, is_noted: bool = True) -> dict[str, float]:
-        """Figures of the held-out data; `is_noted`: whether they go into the log and count for the best model."""
-        with self._averaged():
-            figures = objectives.name_figures(self._evaluator.run(), self._data.sentence_objective)
-            if is_noted and self.settings.eval_steps and figures[_BEST_BY] < self._best:
-                self._best = figures[_BEST_BY]
-                path = self._folder.save_model("best", self._model, step=step, figures=figures)
-                logging.info("step %d has the smallest held-out loss so far: %s", step, path)
-        if is_noted:
-            self._folder.write(step, "eval", figures)
-        logging.info("step %d, held out: %s", step, report.line(figures))
-        return figures
+    def _measure(self) -> dict[str, float]:
+        return self._named(self._evaluator.run())
 
     @property
-    def _evaluator(self) -> Any:
-        """The evaluator, made when it is first needed; None without held-out data."""
+    def _best_by(self) -> tuple[str, int]:
+        return "masked_lm_loss", -1
+
+    def _in_a_line(self, figures: Mapping[str, float]) -> str:
+        return report.line(figures)
+
+    def _named(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return objectives.name_figures(figures, self._data.sentence_objective)
+
+    def _provenance(self, step: int, figures: Mapping[str, float]) -> dict[str, Any]:
+        return {
+            "step": step,
+            "max_seq_length": self._data.max_seq_length,
+            "sentence_objective": self._data.sentence_objective,
+            "settings": self.settings.fingerprint(self._data.digest),
+            "eval_data_dir": self.settings.eval_data_dir,
+            "evaluation": dict(figures),
+        }
+
+    def _locate(self, example: int) -> str:
+        return self._data.locate(example)
+
+    def _explained(self, error: tf.errors.OpError) -> ValueError | None:
+        return batches.explain(error, *filter(None, (self._data, self._held_out)))
+
+    def _same_on_all_workers(self) -> dict[str, Any]:
+        held_out = self._held_out.digest if self._held_out else ""
+        data = {"training data": self._data.digest, "held-out data": held_out}
+        return {**super()._same_on_all_workers(), **data}
+
+    @property
+    def _evaluator(self) -> evaluation.Evaluator:
+        """The evaluator of the held-out data, made when it is first needed."""
         if self._held_out is None:
-            return None
+            raise RuntimeError("a run without held-out data has nothing to evaluate")
         if not hasattr(self, "_made_evaluator"):
             settings = self.settings
+            counts = evaluation.stored_label_counts(settings.output_dir, self._data, writes=self.is_chief)
             self._made_evaluator = evaluation.Evaluator(
                 self._model,
                 self._strategy,
                 self._held_out,
-                self._folder.label_counts(),
+                counts,
                 batch_size=settings.eval_batch_size or settings.train_batch_size,
                 max_examples=settings.max_eval_examples,
                 form=self._form,

@@ -1,4 +1,4 @@
-"""PretrainingSettings: all that a pretraining run depends on, checked when made, and what of it a resume must keep."""
+"""Settings of a run and of pretraining: all that it depends on, checked when made, and what a resume must keep."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 SKIP_PADDING = ("auto", "yes", "no")
 SETTINGS_FILE = "settings.json"
 
-# What decides the weights. The rest (where, how often, on which devices) may change when a run goes on.
-_DECISIVE = (
+# What decides the weights of any run. The rest (where, how often, on which devices) may change when it goes on.
+DECISIVE = (
     "train_batch_size",
     "num_train_steps",
     "num_warmup_steps",
@@ -31,22 +31,29 @@ _DECISIVE = (
     "seed",
     "dtype",
     "skip_padding",
-    "shards_in_flight",
 )
 
+# Settings that are digests, and what it means that they differ.
+_DIGESTS = {"data": "other training data", "start": "other weights to start from"}
+
 # What may differ between the workers of a run.
-_OF_ONE_WORKER = ("data_dir", "eval_data_dir", "output_dir", "worker_hosts", "worker_index", "keep_checkpoints")
+_OF_ONE_WORKER = (
+    "data_dir",
+    "eval_data_dir",
+    "model",
+    "output_dir",
+    "worker_hosts",
+    "worker_index",
+    "keep_checkpoints",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingSettings:
-    """One pretraining run. Field names are the door's flags.
+class RunSettings:
+    """What every training run depends on. Field names are the doors' flags.
 
     Attributes:
-      data_dir: data directory to train on.
       output_dir: folder of the run: settings, checkpoints, metrics, and at the end `model/`.
-      config: shape of the model.
-      eval_data_dir: held-out data directory, or None.
       strategy: "auto" takes every GPU there is, else the CPU.
       num_devices: devices for "mirrored": None takes all GPUs; without GPUs, logical CPUs.
       tpu: name of the TPU for "tpu"; "local" for one on this machine.
@@ -69,22 +76,17 @@ class PretrainingSettings:
       keep_checkpoints: how many of the newest are kept.
       eval_steps: steps between two evaluations; None evaluates at the end only.
       eval_batch_size: examples of an evaluation batch, over all devices; None takes `train_batch_size`.
-      max_eval_examples: held-out examples to use, from the beginning; None for all.
       log_steps: steps between two lines of metrics.jsonl.
       seed: of initial weights, order, masks and dropout, in [0, 2**31).
       dtype: "bfloat16" and "float16" compute in it and keep weights in float32, float16 with a dynamic loss scale;
         "float64" is for exact comparisons.
       skip_padding: whether the model leaves the padding out: "yes", "no", or "auto" (yes, but on a TPU).
-      shards_in_flight: shards that are read and mixed together.
       log_example_ids: whether the examples of each step are written to example_ids.tsv.
     """
 
-    data_dir: str
     output_dir: str
-    config: AlbertConfig
     num_train_steps: int
     learning_rate: float
-    eval_data_dir: str | None = None
     strategy: str = "auto"
     num_devices: int | None = None
     tpu: str = ""
@@ -105,12 +107,10 @@ class PretrainingSettings:
     keep_checkpoints: int = 3
     eval_steps: int | None = None
     eval_batch_size: int | None = None
-    max_eval_examples: int | None = None
     log_steps: int = 50
     seed: int = 0
     dtype: str = "float32"
     skip_padding: str = "auto"
-    shards_in_flight: int = 4
     log_example_ids: bool = False
 
     def __post_init__(self) -> None:
@@ -122,11 +122,7 @@ class PretrainingSettings:
             "keep_checkpoints",
             "log_steps",
         )
-        optional = ("num_devices", "eval_steps", "eval_batch_size", "max_eval_examples")
-        for name in (*at_least_one, "shards_in_flight", *optional):
-            value = getattr(self, name)
-            if (value is not None or name not in optional) and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        self._check_counts(at_least_one, optional=("num_devices", "eval_steps", "eval_batch_size"))
         if not 0 <= self.num_warmup_steps <= self.num_train_steps:
             limits = f"[0, num_train_steps = {self.num_train_steps}]"
             raise ValueError(f"num_warmup_steps must be in {limits}, got {self.num_warmup_steps}")
@@ -157,6 +153,13 @@ class PretrainingSettings:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
+    def _check_counts(self, names: Sequence[str], *, optional: Sequence[str] = ()) -> None:
+        """Refuses fields that are no whole numbers of at least 1; the optional ones may be None."""
+        for name in (*names, *optional):
+            value = getattr(self, name)
+            if (value is not None or name not in optional) and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
     def cluster(self) -> Cluster | None:
         """The workers of the run; None for a strategy of one process.
 
@@ -165,16 +168,57 @@ class PretrainingSettings:
         """
         return find_cluster(self.strategy, self.worker_hosts, self.worker_index, os.environ)
 
+    def check_devices(self, replicas: int) -> None:
+        """Refuses a batch that the devices cannot share evenly.
+
+        Raises:
+          ValueError: saying what it must be a multiple of.
+        """
+        pieces = self.gradient_accumulation_steps
+        if self.train_batch_size % (replicas * pieces):
+            raise ValueError(
+                f"train_batch_size must be a multiple of {replicas * pieces} (devices: {replicas}, "
+                f"gradient_accumulation_steps: {pieces}), got {self.train_batch_size}"
+            )
+
     def same_on_all_workers(self) -> dict[str, Any]:
         """What workers of one run must agree on, ready for JSON: all but what is of one machine."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        own = {name: fields.pop(name) for name in _OF_ONE_WORKER}
-        return {**fields, "config": self.config.to_dict(), "eval_data_dir": own["eval_data_dir"] is not None}
+        return {name: value for name, value in fields.items() if name not in _OF_ONE_WORKER}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingSettings(RunSettings):
+    """One pretraining run. Field names are the door's flags.
+
+    Attributes:
+      data_dir: data directory to train on.
+      config: shape of the model.
+      eval_data_dir: held-out data directory, or None.
+      max_eval_examples: held-out examples to use, from the beginning; None for all.
+      shards_in_flight: shards that are read and mixed together.
+    """
+
+    data_dir: str
+    config: AlbertConfig
+    eval_data_dir: str | None = None
+    max_eval_examples: int | None = None
+    shards_in_flight: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_counts(["shards_in_flight"], optional=["max_eval_examples"])
+
+    def same_on_all_workers(self) -> dict[str, Any]:
+        """What workers of one run must agree on, ready for JSON: all but what is of one machine."""
+        same = super().same_on_all_workers()
+        return {**same, "config": self.config.to_dict(), "eval_data_dir": self.eval_data_dir is not None}
 
     def fingerprint(self, data_digest: str) -> dict[str, Any]:
         """What decides the weights, ready for JSON; `data_digest` is that of the training data's dataset.json."""
         config = {f"config.{name}": value for name, value in self.config.to_dict().items()}
-        return {"data": data_digest, **{name: getattr(self, name) for name in _DECISIVE}, **config}
+        decisive = (*DECISIVE, "shards_in_flight")
+        return {"data": data_digest, **{name: getattr(self, name) for name in decisive}, **config}
 
 
 def to_json(fingerprint: Mapping[str, Any]) -> str:
@@ -198,7 +242,7 @@ def check_same_run(text: str, fingerprint: Mapping[str, Any], source: str) -> No
     except ValueError as error:
         raise ValueError(f"{error}; name another output_dir") from error
     different = [
-        "other training data" if name == "data" else f"{name} = {found.get(name)!r} there, {asked!r} asked for"
+        _DIGESTS.get(name) or f"{name} = {found.get(name)!r} there, {asked!r} asked for"
         for name in dict.fromkeys([*fingerprint, *found])
         if found.get(name) != (asked := fingerprint.get(name))
     ]

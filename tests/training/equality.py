@@ -23,6 +23,7 @@ from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.training import optimizers, schedules
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.loop import Trainer
+from albert_tf.training.objectives import PretrainingObjective
 from tests.data import toy
 
 CONFIG = AlbertConfig(
@@ -81,7 +82,8 @@ class Run:
             self.model = AlbertPretrainingModel(CONFIG, seed=5, dtype=keras.config.floatx())
             optimizer = optimizer_class(schedules.WarmupPolynomialDecay(0.02, 23, 2))
             optimizer.build(list(self.model.named_weights().values()))
-        self.trainer = Trainer(self.model, optimizer, strategy, seed=1, clip_norm=CLIP, form="packed")
+        objective = PretrainingObjective()
+        self.trainer = Trainer(self.model, optimizer, strategy, objective, seed=1, clip_norm=CLIP, form="packed")
         self.checkpoints = Checkpoints(folder, weights=self.model.named_weights(), optimizer=optimizer, keep=1)
 
     def train(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:

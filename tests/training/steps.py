@@ -12,6 +12,7 @@ from albert_tf.data.batches import EPOCH, EXAMPLE
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.training import optimizers, schedules
 from albert_tf.training.loop import Trainer
+from albert_tf.training.objectives import PretrainingObjective
 from tests.data import toy
 
 CONFIG = toy.CONFIG
@@ -51,11 +52,12 @@ def make_trainer(
     optimizer = optimizer_class(schedules.WarmupPolynomialDecay(learning_rate, 19, 2))
     optimizer.build(list(model.named_weights().values()))
     made = {name: value(model.named_weights()) if callable(value) else value for name, value in options.items()}
-    return Trainer(model, optimizer, tf.distribute.get_strategy(), clip_norm=0.3, **made)
+    objective = PretrainingObjective()
+    return Trainer(model, optimizer, tf.distribute.get_strategy(), objective, clip_norm=0.3, **made)
 
 
 def train(trainer: Trainer, batches: list[dict[str, tf.Tensor]]) -> np.ndarray:
-    """Makes a step with each batch; what they reported, float [steps, len(METRICS)]."""
+    """Makes a step with each batch; what they reported, float [steps, len(metrics)]."""
     dataset = tf.data.Dataset.from_generator(
         lambda: iter(batches),
         output_signature={name: tf.TensorSpec(value.shape, value.dtype) for name, value in batches[0].items()},

@@ -7,11 +7,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.training import loss_scale
-from albert_tf.training.loop import METRICS, DivergedError
+from albert_tf.training.loop import SCALE, DivergedError
 from albert_tf.training.loss_scale import LossScale
 from tests.training import steps
-
-SCALE = METRICS.index("loss_scale")
 
 
 def test_halves_and_doubles() -> None:

@@ -21,7 +21,7 @@ from albert_tf import progress
 from albert_tf.data import batches
 from albert_tf.data.manifest import read_data_directory
 from albert_tf.data.reading import Order
-from albert_tf.training import pretraining as pretraining_module
+from albert_tf.training import run as run_module
 from albert_tf.training.loop import DivergedError
 from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
@@ -144,7 +144,7 @@ def test_checkpoints_by_minutes_the_average_and_the_best_model(
     """A clock that goes on by 40 s at each look: with a minute between checkpoints every second step has one."""
     ticks = itertools.count(step=40.0)
     clock = types.SimpleNamespace(monotonic=lambda: next(ticks) / 3)  # a call is timed at both of its ends
-    monkeypatch.setattr(pretraining_module, "time", clock)
+    monkeypatch.setattr(run_module, "time", clock)
     changed = dataclasses.replace(
         settings,
         eval_data_dir=settings.data_dir,

@@ -74,7 +74,7 @@ def dropout(strategy: tf.distribute.Strategy, data: DataDirectory) -> dict[str, 
     def step() -> Any:
         def replica_step() -> tf.Tensor:
             one = tf.constant(1.0)
-            trainer._forward_and_back(batch, tf.constant(0), one, one, one)
+            trainer._forward_and_back(batch, tf.constant(0), [one, one], one)
             return seen.outputs["masked_lm_logits"]
 
         return strategy.experimental_local_results(strategy.run(replica_step))
