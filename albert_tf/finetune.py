@@ -229,7 +229,7 @@ def _finish(output_dir: str, result: seeds.Result) -> None:
         print(f"COLLAPSED: {result.collapse}. Try other --seeds, a lower --learning_rate or a longer warm-up.")
     model_path = os.path.join(output_dir, "model")
     print(f"model directory: {model_path}")
-    print(f"next: python -m export.saved_model --model={shlex.quote(model_path)} --output_dir=exported")
+    print(f"next: python -m albert_tf.predict --model={shlex.quote(model_path)} --input=FILE")
 
 
 def _tell(settings: FinetuningSettings) -> None:

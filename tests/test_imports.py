@@ -218,6 +218,8 @@ def test_the_walk_sees_known_arrows() -> None:
         ("albert_tf.training.loop", "albert_tf.shape_flags"),
         ("albert_tf.training.loop", "albert_tf.training_door"),
         ("albert_tf.training.strategies", "albert_tf.tpu.requirements"),
+        ("albert_tf.training.prediction", "albert_tf.inference.answers"),
+        ("albert_tf.inference.answers", "albert_tf.text_flags"),
         ("albert_tf.weight_files.torch_file", "albert_tf.config"),
         ("albert_tf.weight_files.torch_file", "albert_tf.dialects.tables"),
         ("export.saved_model", "pipelines.records"),

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import features
-from albert_tf.inference.model_runner import pad_rows, plan_batches
+from albert_tf.inference.model_runner import pad_rows, plan_batches, quickest_form
 from albert_tf.modeling.encoder import ENCODER_INPUTS, Form
 from albert_tf.modeling.head_model import AlbertHeadModel
 from albert_tf.tokenizer_base import Tokenizer
@@ -28,7 +28,7 @@ class Embedder:
       max_seq_length: tokens that texts are cut to; None takes all positions that the model has.
       batch_size: texts of a batch.
       sort_by_length: whether texts of like length share a batch, which is faster and changes no vector.
-      form: of the encoder's forward pass.
+      form: of the encoder's forward pass; None takes `quickest_form`.
 
     Raises:
       ValueError: for a pooling that there is not, or a length or size out of range.
@@ -43,7 +43,7 @@ class Embedder:
         max_seq_length: int | None = None,
         batch_size: int = 32,
         sort_by_length: bool = True,
-        form: Form = "packed",
+        form: Form | None = None,
     ) -> None:
         if pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
@@ -58,7 +58,7 @@ class Embedder:
         self._pooling = pooling
         self._batch_size = batch_size
         self._sort_by_length = sort_by_length
-        self._form = form
+        self._form = form or quickest_form(model)
         self.width = model.config.hidden_size
         signature = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in ENCODER_INPUTS}
         self._pooled = tf.function(self._pool, input_signature=[signature], autograph=False)
