@@ -133,14 +133,8 @@ def analyze_layers() -> None:
         with door.progress(description=path, unit="batches") as bar:
             found.append(layers.measure_layers(model.encoder, _counted(batches, bar), name=path))
         del model
-    door.print_table("Input and output of each layer, mean over tokens", *tables.layer_table(found))
-    tokens = "; ".join(f"{one.name}: {door.counted(one.num_tokens, 'token')}" for one in found)
-    _print_notes(
-        (
-            f"{tokens}; [CLS] and [SEP] are among them, padding is not. The first layer's input are the embeddings "
-            "behind their projection. Distances of models of different widths are judged by the input's length.",
-        )
-    )
+    door.print_table("Input and output of each layer", *tables.layer_table(found))
+    _print_notes(tables.layer_notes(found))
     if values.output_dir is not None:
         door.write_whole(os.path.join(values.output_dir, "layers.csv"), tables.layer_csv(found))
         paths = plots.draw_layers(values.output_dir, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,8 @@ from albert_tf import features
 from albert_tf.tokenizer_base import Tokenizer
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from albert_tf.modeling.encoder import AlbertEncoder
 
 Batch = Mapping[str, np.ndarray]
@@ -60,17 +62,16 @@ def measure_layers(encoder: AlbertEncoder, batches: Iterable[Batch], *, name: st
     Raises:
       ValueError: if there is no token, or a layer's input or output is not finite or a vector of zeros.
     """
+    run = _compiled(encoder)
     sums = np.zeros((encoder.config.num_hidden_layers, len(dataclasses.fields(LayerChange))))
     num_tokens = 0
     for batch in batches:
         is_token = batch[features.INPUT_MASK] > 0
         if not is_token.any():
             continue
-        states = _states(encoder, batch, is_token)
-        before = next(states)
-        for layer, after in enumerate(states):
+        states = run(*(batch[key] for key in _INPUTS)).numpy()[:, is_token].astype(np.float64)  # [L + 1, T, H]
+        for layer, (before, after) in enumerate(itertools.pairwise(states)):
             sums[layer] += changes(before, after, source=f"{name}, layer {layer + 1}").sum(0)
-            before = after
         num_tokens += int(is_token.sum())
     if not num_tokens:
         raise ValueError(f"{name}: the text has no token: nothing to measure on")
@@ -78,17 +79,22 @@ def measure_layers(encoder: AlbertEncoder, batches: Iterable[Batch], *, name: st
     return LayerChanges(name=name, num_tokens=num_tokens, layers=layers)
 
 
+_INPUTS = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
 _FIELDS = tuple(field.name for field in dataclasses.fields(LayerChange))
 
 
-def _states(encoder: AlbertEncoder, batch: Batch, is_token: np.ndarray) -> Iterator[np.ndarray]:
-    """Input of the first layer, then the output of each, float64 [T, H]: tokens only."""
-    outputs = encoder.encode(batch, form="packed", all_outputs=True)
-    hidden = outputs["embedding_output"]
-    if encoder.embedding_projection is not None:
-        hidden = encoder.embedding_projection(hidden)
-    for state in (hidden, *outputs["encoder_outputs"]):
-        yield np.asarray(state)[is_token].astype(np.float64)
+def _compiled(encoder: AlbertEncoder) -> Callable[..., tf.Tensor]:
+    """Function from the encoder's inputs to the input of the first layer and the output of each, [L + 1, B, S, H]."""
+    import tensorflow as tf
+
+    def states(*inputs: tf.Tensor) -> tf.Tensor:
+        outputs = encoder.encode(dict(zip(_INPUTS, inputs, strict=True)), form="packed", all_outputs=True)
+        hidden = outputs["embedding_output"]
+        if encoder.embedding_projection is not None:
+            hidden = encoder.embedding_projection(hidden)
+        return tf.stack([hidden, *outputs["encoder_outputs"]])
+
+    return tf.function(states, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3, autograph=False)
 
 
 def changes(before: np.ndarray, after: np.ndarray, *, source: str) -> np.ndarray:
@@ -137,5 +143,4 @@ def make_batches(
     while batch := list(itertools.islice(rows, batch_size)):
         length = max(map(len, batch)) + 2
         laid_out = [tokenizer.encode_pair(ids, None, length) for ids in batch]
-        names = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
-        yield {name: np.array([row[index] for row in laid_out], np.int32) for index, name in enumerate(names)}
+        yield {name: np.array([row[index] for row in laid_out], np.int32) for index, name in enumerate(_INPUTS)}

@@ -109,8 +109,8 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def short_count(count: float) -> str:
-    """A count as it stands beside a bar: "11.8M", "427K", "95"."""
-    for size, letter in ((1e6, "M"), (1e3, "K")):
+    """A count as it stands beside a bar: "11.8M", "427.5K", "95"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
         if count >= size:
             return f"{count / size:,.1f}{letter}"
     return f"{count:,.0f}"

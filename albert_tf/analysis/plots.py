@@ -26,8 +26,11 @@ def draw_parameters(folder: str, rows: Rows) -> list[str]:
     Raises:
       ValueError, OSError: as `pictures.draw`.
     """
+    sizes = [row for row in rows if row[0].group != "ablations"]
+    kinds = {model.group for model, _ in sizes}
+    names = [name for group, name in (("sizes", "BERT, ALBERT"), ("own", "own models")) if group in kinds]
     groups = (
-        ("BERT, ALBERT and own models", [row for row in rows if row[0].group != "ablations"]),
+        (" and ".join(names), sizes),
         ("ALBERT base by embedding size and sharing", [row for row in rows if row[0].group == "ablations"]),
     )
     panels = [(title, shown) for title, shown in groups if shown]
@@ -45,7 +48,7 @@ def draw_parameters(folder: str, rows: Rows) -> list[str]:
         figure.legend(handles, labels, loc="outside lower center", ncols=len(PARTS))
 
     most = max(len(shown) for _, shown in panels)
-    return pictures.draw(folder, "parameters", (11.0, _MARGIN + _BAR * most), fill)
+    return pictures.draw(folder, "parameters", (5.5 * len(panels) + 1.0, _MARGIN + _BAR * max(most, 3)), fill)
 
 
 def draw_training(folder: str, rows: Rows) -> list[str]:
@@ -67,18 +70,24 @@ def draw_training(folder: str, rows: Rows) -> list[str]:
 
     def fill(figure: Figure, theme: pictures.Theme) -> None:
         left, right = figure.subplots(1, 2, sharey=False)
-        _bars(left, theme, names, memory, [f"{total:,.3g}" for total in np.sum(list(memory.values()), 0)])
+        _bars(
+            left,
+            theme,
+            names,
+            memory,
+            [f"{pictures.short_count(1e9 * total)}B" for total in np.sum(list(memory.values()), 0)],
+        )
         lengths = sorted({one.max_seq_length for one in found})
         tokens = f"{lengths[0]} tokens" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} tokens, as each has"
         left.set_title(f"Memory of training, float32; examples of {tokens}")
         left.set_xlabel("gigabytes")
-        _bars(right, theme, names, operations, [f"{value:,.3g}" for value in operations["forward"]])
+        _bars(right, theme, names, operations, [pictures.short_count(1e9 * value) for value in operations["forward"]])
         right.set_title("Matrix products of a token, forward")
-        right.set_xlabel("GFLOP; a training step takes three times as many")
+        right.set_xlabel("GFLOP; a step takes three times as many")
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(memory))
 
-    return pictures.draw(folder, "training", (11.0, _MARGIN + _BAR * len(shown)), fill)
+    return pictures.draw(folder, "training", (12.0, _MARGIN + _BAR * max(len(shown), 3)), fill)
 
 
 def _bars(
@@ -118,10 +127,11 @@ def draw_layers(folder: str, models: Sequence[LayerChanges]) -> list[str]:
 
     def fill(figure: Figure, theme: pictures.Theme) -> None:
         panels = figure.subplots(1, 2)
-        for axes, field, label in zip(
+        for axes, field, title, label in zip(
             panels,
             ("l2_distance", "degrees"),
-            ("L2 distance of input and output", "cosine similarity of input and output, degrees"),
+            ("L2 distance of a layer's input and output", "Cosine similarity of a layer's input and output"),
+            ("distance", "angle, degrees"),
             strict=True,
         ):
             for index, (name, model) in enumerate(zip(names, models, strict=True)):
@@ -135,6 +145,7 @@ def draw_layers(folder: str, models: Sequence[LayerChanges]) -> list[str]:
                     markersize=4,
                     label=name,
                 )
+            axes.set_title(title)
             axes.set_xlabel("layer")
             axes.set_ylabel(label)
             axes.set_ylim(bottom=0)

@@ -11,6 +11,7 @@ from typing import Any
 from albert_tf.analysis.compared import Compared
 from albert_tf.analysis.figures import ACTIVATION_FORMULA, PARTS, Figures, explain_paper
 from albert_tf.analysis.layers import LayerChange, LayerChanges
+from albert_tf.progress import counted
 
 Rows = Sequence[tuple[Compared, Figures]]
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]  # columns, rows
@@ -113,11 +114,11 @@ _CHANGES = tuple(field.name for field in dataclasses.fields(LayerChange))
 
 
 def layer_table(models: Sequence[LayerChanges]) -> Table:
-    """A row a layer; of each model the distance, the cosine and the angle."""
+    """A row a layer; of each model distance, cosine, angle and the input's length. Several models are lettered."""
     columns = ["layer"]
-    for model in models:
-        prefix = f"{model.name}: " if len(models) > 1 else ""
-        columns += [f"{prefix}L2 distance", f"{prefix}cosine", f"{prefix}degrees", f"{prefix}input's length"]
+    for index in range(len(models)):
+        prefix = f"{letter(index)}: " if len(models) > 1 else ""
+        columns += [f"{prefix}{name}" for name in ("L2", "cosine", "degrees", "input")]
     found = []
     for layer in range(max(len(model.layers) for model in models)):
         cells: list[str] = []
@@ -130,6 +131,25 @@ def layer_table(models: Sequence[LayerChanges]) -> Table:
                 cells += [""] * len(_CHANGES)
         found.append((layer + 1, *cells))
     return tuple(columns), found
+
+
+def layer_notes(models: Sequence[LayerChanges]) -> tuple[str, ...]:
+    """The models by their letters, and what the table measures."""
+    names = [f"{letter(index)}: " if len(models) > 1 else "" for index in range(len(models))]
+    return (
+        *(
+            f"{name}{model.name}, {counted(model.num_tokens, 'token')}"
+            for name, model in zip(names, models, strict=True)
+        ),
+        "L2: distance of a layer's output from its input. Cosine and degrees: of the angle between them. Input: the "
+        "input's length, by which distances in models of different widths are judged. All are means over the tokens, "
+        "[CLS] and [SEP] among them, padding left out. The first layer's input are the projected embeddings.",
+    )
+
+
+def letter(index: int) -> str:
+    """Letter of a model in the table: A to Z, then numbers."""
+    return chr(ord("A") + index) if index < 26 else str(index + 1)
 
 
 def layer_csv(models: Sequence[LayerChanges]) -> str:
