@@ -32,6 +32,7 @@ from albert_tf.files import read_whole
 
 if TYPE_CHECKING:
     from albert_tf.analysis.layers import Batch
+    from albert_tf.tokenizer_base import Tokenizer
 
 PARAMETERS, LAYERS = "parameters", "layers"
 ANALYSES = (PARAMETERS, LAYERS)
@@ -45,7 +46,7 @@ def _define_flags(analysis: str | None) -> None:
             "max_seq_length",
             None,
             "Tokens of an example (parameters; by default 512, or as many as a model has positions), or at most of a "
-            "row of text (layers; by default 128).",
+            "row of text (layers; by default 128, or the positions).",
             1,
         )
         flags.DEFINE_string("output_dir", None, "Folder for CSV and pictures; without it there are tables only.")
@@ -111,24 +112,25 @@ def analyze_layers() -> None:
         raise door.UsageError("missing --model; --help explains the flags")
     if not values.text and not values.input:
         raise door.UsageError("no text to measure on: give --text or --input")
-    from albert_tf import loading, model_directory
+    from albert_tf import loading
     from albert_tf.analysis import layers, pictures, plots, tables
 
     if values.output_dir is not None:
         pictures.check_folder(values.output_dir)
     found = []
-    for path in values.model:
-        tokenizer = loading.load_tokenizer(path)
-        if tokenizer is None:
-            if values.tokenizer is None:
-                raise door.UsageError(f"{path}: has no tokenizer; name the folder of one by --tokenizer")
-            tokenizer = model_directory.load_tokenizer(values.tokenizer)
+    tokenizers = [_load_tokenizer(path) for path in values.model]  # all of them before the first model is computed
+    for path, tokenizer in zip(values.model, tokenizers, strict=True):
         model = loading.load_model(path, head="encoder")
         if tokenizer.vocab_size != model.config.vocab_size:
             raise ValueError(
                 f"{path}: has a vocabulary of {model.config.vocab_size} pieces, its tokenizer {tokenizer.vocab_size}"
             )
-        length = min(values.max_seq_length or 128, model.config.max_position_embeddings)
+        positions = model.config.max_position_embeddings
+        length = values.max_seq_length or min(128, positions)
+        if length > positions:
+            raise ValueError(
+                f"{path}: --max_seq_length must be at most the model's {positions} positions, got {length}"
+            )
         batches = layers.make_batches(_texts(), tokenizer, max_seq_length=length, batch_size=values.batch_size)
         with door.progress(description=path, unit="batches") as bar:
             found.append(layers.measure_layers(model.encoder, _counted(batches, bar), name=path))
@@ -139,6 +141,18 @@ def analyze_layers() -> None:
         door.write_whole(os.path.join(values.output_dir, "layers.csv"), tables.layer_csv(found))
         paths = plots.draw_layers(values.output_dir, found)
         _say_written(values.output_dir, ["layers.csv", *map(os.path.basename, paths)])
+
+
+def _load_tokenizer(path: str) -> Tokenizer:
+    """Tokenizer beside the weights at `path`, else that of --tokenizer."""
+    from albert_tf import loading, model_directory
+
+    tokenizer = loading.load_tokenizer(path)
+    if tokenizer is not None:
+        return tokenizer
+    if flags.FLAGS.tokenizer is None:
+        raise door.UsageError(f"{path}: has no tokenizer; name the folder of one by --tokenizer")
+    return model_directory.load_tokenizer(flags.FLAGS.tokenizer)
 
 
 def _counted(batches: Iterable[Batch], bar: door.Progress) -> Iterator[Batch]:

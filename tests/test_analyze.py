@@ -95,6 +95,21 @@ def test_layers_of_two_models_side_by_side(tmp_path: pathlib.Path) -> None:
     assert f"A: a/model, {tokens} tokens" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_tokenizer_from_elsewhere(tmp_path: pathlib.Path) -> None:
+    """The model has none: that of --tokenizer is taken, if it has as many pieces."""
+    with_tokenizer(tmp_path / "with")
+    vocab_size = wordpiece_toys.tokenizer().vocab_size
+    write(tmp_path / "without", vocab_size=vocab_size)
+    done = run(DOOR, tmp_path, "layers", "--model=without", "--tokenizer=with", "--text=again and again")
+    assert done.returncode == 0, done.stderr
+    assert "without, " in done.stdout
+    write(tmp_path / "other")
+    done = run(DOOR, tmp_path, "layers", "--model=other", "--tokenizer=with", "--text=again and again")
+    assert done.returncode == 1
+    assert f"other: has a vocabulary of 97 pieces, its tokenizer {vocab_size}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -189,7 +189,7 @@ def test_the_walk_sees_known_arrows() -> None:
     assert ("albert_tf.files", "tensorflow") in ARROWS
     assert "tensorflow" not in imports("albert_tf.files", at_once=True)
     assert "tensorflow" in loaded_at_once("albert_tf.modeling.encoder")
-    assert loaded_at_once("albert_tf.training.loop")["albert_tf.modeling.models"][0] == "albert_tf.training.loop"
+    assert loaded_at_once("albert_tf.training.loop")["albert_tf.modeling.head_model"][0] == "albert_tf.training.loop"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +259,11 @@ def test_config_tokenizer_and_features_load_no_tensorflow_and_open_no_files(name
 def test_tasks_load_no_heavy_library_at_once(module: str) -> None:
     heavy = TENSORFLOW | {"sklearn", "scipy", "nervaluate", "matplotlib"}
     assert [way for target, way in loaded_at_once(module).items() if top(target) in heavy] == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.analysis")])
+def test_analyses_load_no_heavy_library_at_once(module: str) -> None:
+    assert [way for target, way in loaded_at_once(module).items() if top(target) in TENSORFLOW | {"matplotlib"}] == []
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.weight_files")])

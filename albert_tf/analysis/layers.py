@@ -87,14 +87,17 @@ def _compiled(encoder: AlbertEncoder) -> Callable[..., tf.Tensor]:
     """Function from the encoder's inputs to the input of the first layer and the output of each, [L + 1, B, S, H]."""
     import tensorflow as tf
 
-    def states(*inputs: tf.Tensor) -> tf.Tensor:
-        outputs = encoder.encode(dict(zip(_INPUTS, inputs, strict=True)), form="packed", all_outputs=True)
+    def states(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+        inputs = dict(zip(_INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+        outputs = encoder.encode(inputs, form="packed", all_outputs=True)
         hidden = outputs["embedding_output"]
         if encoder.embedding_projection is not None:
             hidden = encoder.embedding_projection(hidden)
         return tf.stack([hidden, *outputs["encoder_outputs"]])
 
-    return tf.function(states, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3, autograph=False)
+    traced = tf.function(states, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3, autograph=False)
+    concrete = traced.get_concrete_function()  # else TensorFlow warns of the traces of several models
+    return lambda *inputs: concrete(*map(tf.constant, inputs))
 
 
 def changes(before: np.ndarray, after: np.ndarray, *, source: str) -> np.ndarray:

@@ -108,9 +108,9 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [name if len(name) <= _LONGEST_NAME else "…" + name[1 - _LONGEST_NAME :] for name in shown]
 
 
-def short_count(count: float) -> str:
+def short_count(count: float, form: str = ",.1f") -> str:
     """A count as it stands beside a bar: "11.8M", "427.5K", "95"."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
         if count >= size:
-            return f"{count / size:,.1f}{letter}"
+            return f"{count / size:{form}}{letter}"
     return f"{count:,.0f}"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BAR = 0.3  # inches of a bar
-_MARGIN = 1.4  # inches above and below the bars
+_MARGIN = 1.5  # inches above and below the bars
+_FEWEST = 3  # rows that there is room for, so that a single bar is no block
 Rows = Sequence[tuple[Compared, Figures]]
 
 
@@ -37,18 +38,16 @@ def draw_parameters(folder: str, rows: Rows) -> list[str]:
 
     def fill(figure: Figure, theme: pictures.Theme) -> None:
         for axes, (title, shown) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            parts = {
-                part: np.array([figures.parameters[part] / 1e6 for _, figures in shown], np.float64) for part in PARTS
-            }
+            parts = {part: np.array([figures.parameters[part] for _, figures in shown], np.float64) for part in PARTS}
             numbers = [pictures.short_count(figures.total) for _, figures in shown]
             _bars(axes, theme, pictures.short_names([model.name for model, _ in shown]), parts, numbers)
             axes.set_title(title)
-            axes.set_xlabel("parameters, millions")
+            axes.set_xlabel("parameters")
         handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(PARTS))
+        figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(panels))
 
     most = max(len(shown) for _, shown in panels)
-    return pictures.draw(folder, "parameters", (5.5 * len(panels) + 1.0, _MARGIN + _BAR * max(most, 3)), fill)
+    return pictures.draw(folder, "parameters", (5.5 * len(panels) + 1.0, _MARGIN + _BAR * max(most, _FEWEST)), fill)
 
 
 def draw_training(folder: str, rows: Rows) -> list[str]:
@@ -61,12 +60,12 @@ def draw_training(folder: str, rows: Rows) -> list[str]:
     names = pictures.short_names([model.name for model, _ in shown])
     found = [figures for _, figures in shown]
     memory = {
-        "weights": np.array([one.weight_bytes / 1e9 for one in found]),
-        "gradients, summed over devices": np.array([one.reduced_bytes / 1e9 for one in found]),
-        "optimizer": np.array([one.optimizer_bytes / 1e9 for one in found]),
-        "activations of one example": np.array([one.activation_bytes / 1e9 for one in found]),
+        "weights": np.array([one.weight_bytes for one in found]),
+        "gradients, summed over devices": np.array([one.reduced_bytes for one in found]),
+        "optimizer": np.array([one.optimizer_bytes for one in found]),
+        "activations of one example": np.array([one.activation_bytes for one in found]),
     }
-    operations = {"forward": np.array([one.forward_operations_per_token / 1e9 for one in found])}
+    operations = {"forward": np.array([one.forward_operations_per_token for one in found])}
 
     def fill(figure: Figure, theme: pictures.Theme) -> None:
         left, right = figure.subplots(1, 2, sharey=False)
@@ -75,19 +74,19 @@ def draw_training(folder: str, rows: Rows) -> list[str]:
             theme,
             names,
             memory,
-            [f"{pictures.short_count(1e9 * total)}B" for total in np.sum(list(memory.values()), 0)],
+            [f"{pictures.short_count(total)}B" for total in np.sum(list(memory.values()), 0)],
         )
         lengths = sorted({one.max_seq_length for one in found})
         tokens = f"{lengths[0]} tokens" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} tokens, as each has"
         left.set_title(f"Memory of training, float32; examples of {tokens}")
-        left.set_xlabel("gigabytes")
-        _bars(right, theme, names, operations, [pictures.short_count(1e9 * value) for value in operations["forward"]])
+        left.set_xlabel("bytes")
+        _bars(right, theme, names, operations, [pictures.short_count(value) for value in operations["forward"]])
         right.set_title("Matrix products of a token, forward")
-        right.set_xlabel("GFLOP; a step takes three times as many")
+        right.set_xlabel("floating-point operations; a training step takes three times as many")
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(memory))
 
-    return pictures.draw(folder, "training", (12.0, _MARGIN + _BAR * max(len(shown), 3)), fill)
+    return pictures.draw(folder, "training", (12.0, _MARGIN + _BAR * max(len(shown), _FEWEST)), fill)
 
 
 def _bars(
@@ -112,7 +111,8 @@ def _bars(
         axes.annotate(number, (starts[row], row), xytext=(4, 0), textcoords="offset points", va="center")
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(names), _FEWEST) - 0.4, -0.6)
+    axes.xaxis.set_major_formatter(lambda count, _: pictures.short_count(count, "g"))
     axes.grid(axis="x")
     axes.set_xlim(0, 1.16 * max(starts, default=1.0))
 
