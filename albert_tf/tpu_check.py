@@ -20,7 +20,8 @@ import os
 from absl import flags, logging
 
 from albert_tf import door, features, shape_flags
-from albert_tf.tpu import arithmetic, chips, compiling
+from albert_tf.modeling import arithmetic
+from albert_tf.tpu import chips, compiling
 from albert_tf.training import settings
 
 with door.group("Step"):

@@ -270,6 +270,11 @@ def test_tasks_load_no_heavy_library_at_once(module: str) -> None:
     assert [way for target, way in loaded_at_once(module).items() if top(target) in heavy] == []
 
 
+@pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.analysis")])
+def test_analyses_load_no_heavy_library_at_once(module: str) -> None:
+    assert [way for target, way in loaded_at_once(module).items() if top(target) in TENSORFLOW | {"matplotlib"}] == []
+
+
 @pytest.mark.parametrize("module", [name for name in modules() if inside(name, "albert_tf.weight_files")])
 def test_readers_of_weights_load_no_heavy_library_at_once(module: str) -> None:
     heavy = TENSORFLOW | {"h5py", "safetensors", "torch"}

@@ -82,6 +82,8 @@ def test_examples_run_in_their_order(tmp_path):
         "runs/small/model/model.safetensors",
         "runs/reviews/model/task_config.json",
         "report/dev/errors.tsv",
+        "analysis/parameters.csv",
+        "analysis/layers.csv",
         "exported/text/saved_model.pb",
         "exported/ids/saved_model.pb",
         "small_int8.tflite",
@@ -89,5 +91,5 @@ def test_examples_run_in_their_order(tmp_path):
         "back/conversion_report.json",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 19
+    assert len(printed) == 21
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name

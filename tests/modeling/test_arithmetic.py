@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.tpu.arithmetic import step_operations
+from albert_tf.modeling.arithmetic import step_operations
 from tests.data import toy
 
 

@@ -1,0 +1,116 @@
+"""The style of the analyses' pictures: each as SVG and PNG, on a light and on a dark ground.
+
+Colours are Okabe and Ito's, which colour-blind readers tell apart; lines differ in marker and dashes too, bars in their
+hatches. Text in an SVG stays text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from albert_tf.files import is_remote, whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
+HATCHES = ("", "//", "", "\\\\", "..", "xx")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)))
+_LONGEST_NAME = 32  # characters
+_CONFIG_FILE = "albert_config.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Theme:
+    """Colours of ground, text and grid; `ending` is what the pictures' names get."""
+
+    ending: str
+    ground: str
+    ink: str
+    grid: str
+
+
+THEMES = (Theme("", "#ffffff", "#222222", "#d9d9d9"), Theme("_dark", "#15181d", "#e8e8e8", "#3a3f47"))
+
+
+def draw(folder: str, name: str, size: tuple[float, float], fill: Callable[[Figure, Theme], None]) -> list[str]:
+    """Writes `name`.svg, `name`.png, `name`_dark.svg and `name`_dark.png to a folder, and returns their paths.
+
+    Args:
+      folder: where the pictures go.
+      name: of the files, without ending.
+      size: width and height, inches.
+      fill: draws on the figure, once for each ground.
+
+    Raises:
+      ValueError: for a folder in an object store.
+      OSError: if a file cannot be written.
+    """
+    check_folder(folder)
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    paths = []
+    for theme in THEMES:
+        with matplotlib.rc_context(_settings(name, theme)), warnings.catch_warnings():
+            # Of a script that the font lacks; in the SVG, where text stays text, the viewer's fonts have it.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure = Figure(figsize=size, layout="constrained")
+            fill(figure, theme)
+            for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+                paths.append(os.path.join(folder, f"{name}{theme.ending}.{kind}"))
+                with whole_file(paths[-1]) as temporary:
+                    figure.savefig(temporary, format=kind, dpi=120, metadata=metadata)
+    return paths
+
+
+def check_folder(folder: str) -> None:
+    """Refuses a folder that pictures cannot be written to.
+
+    Raises:
+      ValueError: if it is in an object store.
+    """
+    if is_remote(folder):
+        raise ValueError(f"folder of pictures must be local, got {folder}")
+
+
+def _settings(name: str, theme: Theme) -> dict[str, Any]:
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "legend.labelcolor")
+    return {
+        "svg.hashsalt": name,
+        "svg.fonttype": "none",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "legend.frameon": False,
+        "grid.color": theme.grid,
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor", "hatch.color"), theme.ground),
+        **dict.fromkeys(inks, theme.ink),
+    }
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names as they stand in a picture: of paths what tells them apart, long ones without their beginning."""
+    shown = [name.removesuffix(f"/{_CONFIG_FILE}").rstrip("/") for name in names]
+    folders = {os.path.dirname(name) for name in shown if "/" in name}
+    with contextlib.suppress(ValueError):  # of absolute paths beside relative ones
+        if len(folders) > 1 and (common := os.path.commonpath(list(folders))):
+            shown = [os.path.relpath(name, common) if "/" in name else name for name in shown]
+    return [name if len(name) <= _LONGEST_NAME else "…" + name[1 - _LONGEST_NAME :] for name in shown]
+
+
+def short_count(count: float, form: str = ",.1f") -> str:
+    """A count as it stands beside a bar: "11.8M", "427.5K", "95"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if count >= size:
+            return f"{count / size:{form}}{letter}"
+    return f"{count:,.0f}"
