@@ -16,11 +16,12 @@ from albert_tf.tokenizer_base import truncate_pair
 def text_windows(length: int, room: int, stride: int | None) -> list[slice]:
     """Windows of at most `room` tokens over a text of `length`; without a stride one, at its start.
 
-    Every token is in one at least, where `stride` is not above `room`, and the last one ends with the text.
+    Every token is in one at least, and the last one ends with the text; a stride above `room` counts as `room`.
     """
     if stride is None or length <= room:
         return [slice(0, min(length, room))]
-    starts = range(0, length - room + stride, min(stride, room))
+    stride = min(stride, room)
+    starts = range(0, length - room + stride, stride)
     return [slice(start, min(start + room, length)) for start in starts]
 
 

@@ -52,3 +52,17 @@ def test_a_word_is_taken_from_the_middle_of_a_window() -> None:
     assert first[:, 0].tolist() == [0, 0, 0, 1, 1, 1]
     assert second[0].tolist() == [2, 2]
     assert np.isnan(second[1]).all()
+
+
+@pytest.mark.parametrize("stride", [1, 4, 9, 10, 11, 40])
+def test_windows_of_any_stride_hold_every_token_and_are_never_empty(stride: int) -> None:
+    for length in range(1, 60):
+        windows = text_windows(length, 10, stride)
+        assert {i for window in windows for i in range(length)[window]} == set(range(length))
+        assert all(0 < window.stop - window.start <= 10 for window in windows)
+        assert windows[-1].stop == length
+        assert len({window.start for window in windows}) == len(windows)
+    for first, second in ((100, 10), (10, 100), (30, 31)):
+        pairs = pair_windows(first, second, 20, stride)
+        assert all(a.stop > a.start and b.stop > b.start for a, b in pairs)
+        assert all(a.stop - a.start + b.stop - b.start <= 20 for a, b in pairs)
