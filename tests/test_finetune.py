@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf import door, finetune, model_directory
+from albert_tf import door, model_directory
+from tests import doors
 from tests.data import toy
 from tests.training import task_rows
 
+finetune = doors.load("albert_tf.finetune")
 pytestmark = pytest.mark.xdist_group("finetune")
 
 
@@ -157,6 +159,7 @@ def test_seeds_from_files_to_the_best_model(folder: pathlib.Path, tmp_path: path
     assert "settings.json: made by a run with other settings (learning_rate = 0.002 there, 0.003" in other.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_run_goes_on_bit_for_bit(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     flags: dict[str, Any] = {

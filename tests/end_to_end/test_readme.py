@@ -62,6 +62,7 @@ def test_every_size_that_is_changed_is_in_the_readme():
     assert [flag for flag in SMALLER if flag not in README] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_examples_run_in_their_order(tmp_path):
     write_corpus(tmp_path)

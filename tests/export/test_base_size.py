@@ -20,7 +20,7 @@ from export.saved_model import variables_bytes, write_saved_models
 from tests.conftest import REFERENCE_DATA, has_reference_data
 from tests.export.texts import ids_outputs, real_batches, train_tokenizer
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("base size")]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.xdist_group("base size")]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,6 @@ def test_clean_process(
     np.testing.assert_allclose(found["text_pooled"], pooled, atol=1e-5)
 
 
-@pytest.mark.thorough
 def test_tflite_float32(model: AlbertPretrainingModel, batches: list[parity.Batch], expected: list[dict]) -> None:
     content = tflite.convert(model, quantization="float32", head="all")
     found = tflite_agreement(content, batches, expected)
@@ -149,7 +148,6 @@ def test_tflite_int8(model: AlbertPretrainingModel, batches: list[parity.Batch],
     assert min(one.cosine for one in found.values()) >= 0.999
 
 
-@pytest.mark.thorough
 def test_size_of_the_int8_encoder(model: AlbertPretrainingModel) -> None:
     content = tflite.convert(model, quantization="int8", head="encoder")
     assert len(content) <= 12.0e6

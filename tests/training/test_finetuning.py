@@ -41,6 +41,7 @@ def scored(rows: Any) -> HeldOut:
     return HeldOut(examples=rows, score=score)
 
 
+@pytest.mark.representatives("classifier-False")
 @pytest.mark.slow
 @pytest.mark.parametrize(("head", "is_multi_label"), task_rows.KINDS)
 def test_each_head_learns_32_examples_by_heart(

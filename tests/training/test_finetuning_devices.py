@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("devices")
 def test_two_devices_equal_one(tmp_path: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from albert_tf import features, model_directory, pretrain, progress
+from albert_tf import features, model_directory, progress
 from albert_tf.data import batches
 from albert_tf.data.manifest import read_data_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
@@ -17,6 +17,7 @@ from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
 from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
+from tests import doors
 from tests.data import toy
 
 CONFIG = toy.CONFIG
@@ -75,7 +76,7 @@ def test_weights_that_move_and_figures_that_are_told(
     data = read_data_directory(tmp_path / "data")
     again = dataclasses.replace(settings_of(tmp_path, tmp_path / "data"), eval_data_dir=None)
     (tmp_path / "run" / "settings.json").write_text(settings_module.to_json(again.fingerprint(data.digest)))
-    pretrain._run(again, data)
+    doors.load("albert_tf.pretrain")._run(again, data)
     assert (tmp_path / "run" / "model" / "training.json").read_bytes() == recorded
     assert json.loads(recorded)["evaluation"]
     if objective != "none":

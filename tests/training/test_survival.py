@@ -138,6 +138,7 @@ def test_divergence_leaves_the_weights_of_the_step_before(settings: PretrainingS
     assert all(np.isfinite(value).all() for value in _saved(settings, step, "weights").values())
 
 
+@pytest.mark.thorough
 def test_checkpoints_by_minutes_the_average_and_the_best_model(
     settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
