@@ -119,12 +119,15 @@ class Checkpoints:
         return 0
 
     def _found(self) -> list[str]:
-        """Paths of all checkpoints, the newest first: what TensorFlow's own list says, then what else is there."""
+        """Paths of all checkpoints, the newest first: those in TensorFlow's list, and what else is there.
+
+        A process that was killed between writing a checkpoint and listing it has left one that is whole, too.
+        """
         with _quiet():
             listed = tf.train.latest_checkpoint(self._directory)
         indexes = tf.io.gfile.glob(os.path.join(glob.escape(self._directory), "step-*.index"))
-        there = sorted((path.removesuffix(".index") for path in indexes), key=_number, reverse=True)
-        return list(dict.fromkeys([*([listed] if listed else []), *there]))
+        paths = {path.removesuffix(".index") for path in indexes} | ({listed} if listed else set())
+        return sorted(paths, key=_number, reverse=True)
 
 
 def _remove_empty_list(directory: str) -> None:

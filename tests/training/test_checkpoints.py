@@ -52,6 +52,17 @@ def test_the_list_is_damaged_or_gone(folder: pathlib.Path, damage: bytes | None)
     assert restored(folder) == (11, 11.0)
 
 
+def test_the_newest_is_taken_though_it_is_not_listed(folder: pathlib.Path) -> None:
+    """A kill between writing and listing."""
+    listed = (folder / "checkpoint").read_bytes()
+    checkpoints, weight, optimizer = make(folder)
+    weight.assign(np.full([3, 5], 12))
+    optimizer.iterations.assign(12)
+    checkpoints.save()
+    (folder / "checkpoint").write_bytes(listed)
+    assert restored(folder) == (12, 12.0)
+
+
 def test_what_is_damaged_is_passed_over(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     newest = folder / "step-11.data-00000-of-00001"
     newest.write_bytes(newest.read_bytes()[:40])
