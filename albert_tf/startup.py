@@ -58,7 +58,7 @@ def keep_freed_memory(*, little: bool = False) -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    limits = _MALLOC_LIMITS | (_FOR_LITTLE_MEMORY if little else {})
+    limits = _FOR_LITTLE_MEMORY if little else _MALLOC_LIMITS
     return all(mallopt(parameter, value) == 1 for parameter, value in limits.items())
 
 

@@ -12,7 +12,6 @@ All are UTF-8, with or without a byte-order mark, with the line ends of Unix or 
 
 from __future__ import annotations
 
-import codecs
 import csv
 import itertools
 import sys
@@ -20,8 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
 from albert_tf.files import is_remote
-from albert_tf.json_object import parse_object
-from albert_tf.tasks.tables import JSON_LINES, Row, ending_of
+from albert_tf.tasks.tables import JSON_LINES, Row, column_names, decode_lines, ending_of, json_rows, without_end
 
 FORMATS = ("lines", "tsv", "csv", "jsonl")
 STANDARD_INPUT = "-"
@@ -53,12 +51,12 @@ def stream_rows(path: str, format: str | None = None) -> Iterator[Row]:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     name = "standard input" if path == STANDARD_INPUT else path
     with _opened(path) as stream:
-        lines = _decoded(stream, name)
+        lines = decode_lines(stream, name)
         if format == "lines":
             for number, line in lines:
-                yield Row(f"{name}:{number}", {LINE: _without_end(line)})
+                yield Row(f"{name}:{number}", {LINE: without_end(line)})
         elif format == "jsonl":
-            yield from _json_rows(lines, name)
+            yield from json_rows(lines, name)
         else:
             yield from _table_rows(_csv_records(lines, name) if format == "csv" else _tsv_records(lines), name, format)
 
@@ -81,36 +79,9 @@ def _opened(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def _decoded(stream: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """Lines with their ends, numbered from 1."""
-    for number, line in enumerate(iter(stream.readline, b""), start=1):
-        if number == 1:
-            if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise ValueError(f"{name}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
-            line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            yield number, line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}:{number}: not UTF-8 at byte {error.start} of the line") from error
-
-
-def _without_end(line: str) -> str:
-    return line.removesuffix("\n").removesuffix("\r")
-
-
-def _json_rows(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
-    for number, line in lines:
-        if line.strip():
-            source = f"{name}:{number}"
-            try:
-                yield Row(source, parse_object(line, source=source))
-            except ValueError as error:  # a line of its own is always line 1
-                raise ValueError(str(error).replace(f"{source}:1:", f"{source}:", 1)) from error
-
-
 def _tsv_records(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines:
-        yield number, _without_end(line).split("\t")
+        yield number, without_end(line).split("\t")
 
 
 def _csv_records(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, list[str]]]:
@@ -131,10 +102,7 @@ def _table_rows(records: Iterable[tuple[int, list[str]]], name: str, format: str
     blank = 0  # the line of a blank row, which may stand at the end only
     for number, cells in records:
         if header is None:
-            header = [cell.strip() for cell in cells]
-            if len(set(header)) < len(header):
-                twice = next(one for one in header if header.count(one) > 1)
-                raise ValueError(f"{name}:{number}: two columns have the name {twice!r}")
+            header = column_names(cells, f"{name}:{number}")
             continue
         if len(header) > 1:
             if cells == [""]:

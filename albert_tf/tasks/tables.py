@@ -90,14 +90,30 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
       OSError: if the file cannot be read.
     """
     with _opened(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise ValueError(f"{path}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
-            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-            try:
-                yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from error
+        for number, line in decode_lines(stream, path):
+            yield number, without_end(line)
+
+
+def decode_lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """Lines of `stream`, which is called `name`, with their ends and numbers from 1; without byte-order mark.
+
+    Raises:
+      ValueError: for a line that is not UTF-8.
+    """
+    for number, line in enumerate(iter(stream.readline, b""), start=1):
+        if number == 1:
+            if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ValueError(f"{name}: is UTF-16, must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}:{number}: not UTF-8 at byte {error.start} of the line") from error
+
+
+def without_end(line: str) -> str:
+    """The line without its end, that of Unix or Windows."""
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: bool = False) -> Iterator[Row]:
@@ -115,7 +131,7 @@ def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: 
     """
     ending = ending_of(path)
     if ending in JSON_LINES:
-        yield from _read_json_lines(path)
+        yield from json_rows(read_lines(path), path)
         return
     if ending not in SEPARATORS:
         raise ValueError(f"{path}: must end in one of {', '.join(ENDINGS)}")
@@ -123,10 +139,7 @@ def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: 
     header = list(columns) if columns is not None else None
     for number, cells in _without_trailing_blanks(records):
         if header is None:
-            header = [cell.strip() for cell in cells]
-            if len(set(header)) < len(header):
-                twice = next(name for name in header if header.count(name) > 1)
-                raise ValueError(f"{path}:{number}: two columns have the name {twice!r}")
+            header = column_names(cells, f"{path}:{number}")
             continue
         if number == 1 and [cell.strip() for cell in cells] == header:
             continue
@@ -145,16 +158,34 @@ def header_of(path: str) -> list[str]:
       ValueError, OSError: as `read_rows`.
     """
     if ending_of(path) in JSON_LINES:
-        first = next(_read_json_lines(path), None)
+        first = next(json_rows(read_lines(path), path), None)
         return list(first.cells) if first else []
     records = _read_csv(path) if SEPARATORS.get(ending_of(path)) == "," else _read_tsv(path)
     return [cell.strip() for cell in next(records, (0, []))[1]]
 
 
-def _read_json_lines(path: str) -> Iterator[Row]:
-    for number, line in read_lines(path):
+def column_names(cells: Sequence[str], source: str) -> list[str]:
+    """Names of columns out of the header line at `source`.
+
+    Raises:
+      ValueError: if two are equal.
+    """
+    names = [cell.strip() for cell in cells]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{source}: two columns have the name {twice!r}")
+    return names
+
+
+def json_rows(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
+    """Rows of numbered lines of the file `name`, a JSON object each; blank lines are left out.
+
+    Raises:
+      ValueError: for a line that holds no JSON object, with its place.
+    """
+    for number, line in lines:
         if line.strip():
-            source = f"{path}:{number}"
+            source = f"{name}:{number}"
             try:
                 yield Row(source, parse_object(line, source=source))
             except ValueError as error:  # a line of its own is always line 1

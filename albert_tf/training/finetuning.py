@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -79,21 +79,8 @@ class Finetuning(Run):
         inputs.start.assign(model)
         return model
 
-    def _batches(self, step: int) -> Iterator[Any]:
-        """Distributed batches from step `step` on."""
-
-        def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            return training_batches(
-                self._inputs.train,
-                self._order,
-                step=step,
-                seq_length=self._seq_length,
-                num_pipelines=context.num_input_pipelines,
-                pipeline=context.input_pipeline_id,
-                num_replicas=context.num_replicas_in_sync // context.num_input_pipelines,
-            )
-
-        return iter(self._strategy.distribute_datasets_from_function(pipeline))
+    def _dataset(self, step: int, **share: int) -> tf.data.Dataset:
+        return training_batches(self._inputs.train, self._order, step=step, seq_length=self._seq_length, **share)
 
     @property
     def _has_evaluation(self) -> bool:

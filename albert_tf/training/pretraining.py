@@ -6,7 +6,7 @@ output_dir/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -49,22 +49,10 @@ class Pretraining(Run):
             self._data.num_examples,
         )
 
-    def _batches(self, step: int) -> Iterator[Any]:
-        """Distributed batches from step `step` on."""
+    def _dataset(self, step: int, **share: int) -> tf.data.Dataset:
         settings = self.settings
         order = Order(data=self._data, seed=settings.seed, group_size=settings.shards_in_flight)
-
-        def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            return batches.training_batches(
-                order,
-                step=step,
-                batch_size=settings.train_batch_size,
-                num_pipelines=context.num_input_pipelines,
-                pipeline=context.input_pipeline_id,
-                num_replicas=context.num_replicas_in_sync // context.num_input_pipelines,
-            )
-
-        return iter(self._strategy.distribute_datasets_from_function(pipeline))
+        return batches.training_batches(order, step=step, batch_size=settings.train_batch_size, **share)
 
     @property
     def _has_evaluation(self) -> bool:

@@ -13,6 +13,7 @@ output_dir/
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import math
 import time
@@ -39,7 +40,7 @@ _STEPS_PER_CALL = 10
 _SECONDS_PER_CALL = 1.0
 
 
-class Run:
+class Run(abc.ABC):
     """One run: builds what it needs, restores the newest checkpoint, trains the rest, writes the model directory.
 
     A subclass says what is trained on what: it sets up `_trainer` with `_build`, and gives batches and evaluations.
@@ -86,37 +87,50 @@ class Run:
 
     def _batches(self, step: int) -> Iterator[Any]:
         """Distributed batches from step `step` on."""
-        raise NotImplementedError
+
+        def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return self._dataset(
+                step,
+                num_pipelines=context.num_input_pipelines,
+                pipeline=context.input_pipeline_id,
+                num_replicas=context.num_replicas_in_sync // context.num_input_pipelines,
+            )
+
+        return iter(self._strategy.distribute_datasets_from_function(pipeline))
+
+    @abc.abstractmethod
+    def _dataset(self, step: int, **share: int) -> tf.data.Dataset:
+        """Batches from step `step` on; `share`: num_pipelines, pipeline and num_replicas, as `training_batches`."""
 
     @property
+    @abc.abstractmethod
     def _has_evaluation(self) -> bool:
         """Whether there is something to evaluate on."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _measure(self) -> dict[str, float]:
         """Figures of the present weights on held-out data."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def _best_by(self) -> tuple[str, int]:
         """Figure of an evaluation that says which is the best, and 1 where more is better, -1 where less is."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _in_a_line(self, figures: Mapping[str, float]) -> str:
         """The most important figures of an evaluation."""
-        raise NotImplementedError
 
     def _named(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Figures of training steps by the names under which they are shown."""
         return dict(figures)
 
+    @abc.abstractmethod
     def _provenance(self, step: int, figures: Mapping[str, float]) -> dict[str, Any]:
         """Content of the model directory's training.json."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def _locate(self, example: int) -> str:
         """Where a training example of that number comes from."""
-        raise NotImplementedError
 
     def _explained(self, error: tf.errors.OpError) -> ValueError | None:
         """What an error says to a user, where bad data was its cause."""
