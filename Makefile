@@ -6,8 +6,9 @@
 export PYTHON
 
 RUN = .venv/bin/python
-# Modules that share costly fixtures name a group, and stay on one worker.
-PYTEST = -m pytest -n 2 --dist=loadgroup --no-loadscope-reorder --durations=15
+# Modules that share costly fixtures name a group, and stay on one worker. Three workers keep two cores busy: tests also
+# wait, for commands that they start and stop.
+PYTEST = -m pytest -n 3 --dist=loadgroup --no-loadscope-reorder --durations=15
 
 .PHONY: help env env-tpu demo demo-clean test test-quick test-thorough test-tf220 test-kill test-peers tpu-check lint format clean
 

@@ -1,10 +1,10 @@
 """What pretraining is worth: SST-2 from a pretrained encoder and from random weights, under the same rules.
 
-Everything goes through the project's commands, so that an interrupted experiment goes on where it was: a vocabulary and
-shards from plain text, a pretraining run, then fine-tuning. Both arms have the same model, steps and grid of learning rates;
-the rate of each is chosen on rows that are taken out of the training file, by the mean over the seeds, before the dev set is
-looked at. The arm without pretraining draws new encoder weights for each seed. A logistic regression on counts of words and
-pairs of words, its strength of regularisation chosen on the same rows, stands in the same table.
+Everything goes through the project's commands, so that an interrupted experiment goes on where it was: a vocabulary
+and shards from plain text, a pretraining run, then fine-tuning. Both arms have the same model, steps and grid of
+learning rates; the rate of each is chosen on rows that are taken out of the training file, before the dev set is looked
+at. The arm without pretraining draws new encoder weights for each seed. A logistic regression on words and pairs of
+words, its strength of regularisation chosen on the same rows, stands in the same table.
 
 Example:
   python -m benchmarks.pretraining_gain --text='corpora/*.txt' --data_dir=SST-2 --output_dir=gain

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import fnmatch
+import gc
 import os
 import pathlib
 import re
@@ -129,6 +130,13 @@ def is_representative(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("representatives")
     callspec = getattr(item, "callspec", None)
     return marker is None or callspec is None or any(fnmatch.fnmatchcase(callspec.id, one) for one in marker.args)
+
+
+def pytest_collection_finish() -> None:
+    # Traced graphs are large and live long: to walk all of them again and again took a twentieth of the tests' time.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers

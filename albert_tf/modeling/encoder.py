@@ -131,6 +131,7 @@ class AlbertEncoder(keras.Model):
         training: bool = False,
         rematerialize: bool = False,
         all_outputs: bool | None = None,
+        pooled_only: bool = False,
     ) -> dict[str, Any]:
         """Outputs of the model on real tensors, as the functional call gives them.
 
@@ -144,15 +145,21 @@ class AlbertEncoder(keras.Model):
           rematerialize: in training, whether to keep only each layer's input for the way back and compute the rest
             again; see `layer_stack`.
           all_outputs: whether to return the embeddings and each layer's output too; None as the encoder was made.
+          pooled_only: whether `pooled_output` is all that is wanted. The last layer then computes no more than that
+            needs: keys and values of all positions, and the rest of the first. Not so rematerialised layers, and the
+            form "loop", whose graph holds a layer once.
 
         Raises:
           ValueError: for inputs longer than the model's positions, for an unknown form, for a loop unless all
-            parameters are shared, for a loop in training, and for rematerialised layers whose outputs are all to be
-            returned.
+            parameters are shared, for a loop in training, for rematerialised layers whose outputs are all to be
+            returned, and for `pooled_only` without a pooler or with `all_outputs`.
         """
         all_outputs = self.return_all_encoder_outputs if all_outputs is None else all_outputs
         if form not in get_args(Form):
             raise ValueError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
+        if pooled_only and (all_outputs or not self.has_pooler):
+            raise ValueError("pooled_only needs a pooler, and gives no other outputs")
+        first_only = pooled_only and form != "loop" and not (training and rematerialize)
         ids, mask, segments = (tf.cast(inputs[key], tf.int32) for key in ENCODER_INPUTS)
         self.embeddings.check_length(ids)
         layout = None
@@ -168,21 +175,25 @@ class AlbertEncoder(keras.Model):
             )
         hidden = embedded if self.embedding_projection is None else self.embedding_projection(embedded)
         if form in ("loop", "packed_loop"):
-            layer_outputs = self._run_loop(hidden, mask, layout, form, training, all_outputs)
+            layer_outputs = self._run_loop(hidden, mask, layout, form, training, all_outputs, first_only)
         elif training and rematerialize:
             if all_outputs:
                 raise ValueError("rematerialize keeps the last layer only: ask for no other outputs")
             layer_outputs = [layer_stack.run_layers_twice(self.layer_blocks, hidden, mask, layout)]
         else:
-            layer_outputs = layer_stack.run_layers(self.layer_blocks, hidden, mask, layout, training=training)
+            layer_outputs = layer_stack.run_layers(
+                self.layer_blocks, hidden, mask, layout, training=training, first_only=first_only
+            )
             if not all_outputs:
                 layer_outputs = layer_outputs[-1:]  # unpacking the others would cost
-        if layout is not None:
+        if layout is not None and not first_only:
             embedded = layout.unpack(embedded)
             layer_outputs = [layout.unpack(x) for x in layer_outputs]
         pooled = None if self.pooler is None else self.pooler(layer_outputs[-1])
         if layout is not None and pooled is not None:
             pooled *= tf.cast(mask[:, :1] > 0, pooled.dtype)
+        if pooled_only:
+            return {"pooled_output": pooled}
         return _outputs(embedded, layer_outputs, pooled, all_outputs)
 
     def _run_loop(
@@ -193,6 +204,7 @@ class AlbertEncoder(keras.Model):
         form: Form,
         training: bool,
         all_outputs: bool,
+        first_only: bool,
     ) -> list[tf.Tensor]:
         """Output of the last layer, by one `tf.while_loop` per group; inner blocks are unrolled in its body."""
         if self.config.parameter_sharing != "all":
@@ -211,12 +223,12 @@ class AlbertEncoder(keras.Model):
             blocks = self.layer_blocks[groups.index(group)]
 
             def body(layer: tf.Tensor, state: tf.Tensor, blocks: list = blocks) -> tuple[tf.Tensor, tf.Tensor]:
-                for block in blocks:
-                    state = block(state, mask, layout=layout, training=False)
-                return layer + 1, state
+                return layer + 1, layer_stack.run_blocks(blocks, state, mask, layout)
 
-            count = groups.count(group)
+            count = groups.count(group) - (first_only and group == groups[-1])
             _, hidden = tf.while_loop(lambda layer, _, count=count: layer < count, body, [tf.constant(0), hidden])
+        if first_only:
+            hidden = layer_stack.run_blocks(self.layer_blocks[-1], hidden, mask, layout, first_only=True)
         return [hidden]
 
     def named_weights(self, prefix: str = "encoder") -> dict[str, keras.Variable]:

@@ -39,6 +39,8 @@ class AlbertHeadModel(keras.Model):
     HEAD_LAYERS: ClassVar[tuple[str, ...]]
     # Name -> shape in our letters.
     INPUTS: ClassVar[Mapping[str, str]] = dict.fromkeys(ENCODER_INPUTS, "[B, S]")
+    # Whether the head reads nothing of the encoder but `pooled_output`.
+    POOLED_ONLY: ClassVar[bool] = False
     # Inputs that `forward` takes in training only.
     LABEL_INPUTS: ClassVar[tuple[str, ...]] = ()
 
@@ -110,7 +112,12 @@ class AlbertHeadModel(keras.Model):
         """
         tensors, head = self._checked(inputs), self._head
         encoded = self.encoder.encode(
-            self.encoder_inputs(head, tensors), form=form, training=training, rematerialize=rematerialize
+            self.encoder_inputs(head, tensors),
+            form=form,
+            training=training,
+            rematerialize=rematerialize,
+            all_outputs=False,
+            pooled_only=self.POOLED_ONLY,
         )
         return self.apply_layers(head, encoded, tensors, training=training)
 

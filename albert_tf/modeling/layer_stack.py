@@ -33,6 +33,7 @@ def run_layers(
     layout: PackedLayout | None = None,
     *,
     training: bool = False,
+    first_only: bool = False,
 ) -> list[tf.Tensor]:
     """Output of each layer, float of the shape of `hidden`.
 
@@ -42,12 +43,14 @@ def run_layers(
       mask: int [B, S].
       layout: of the batch, in packed form.
       training: whether dropout acts and gradients will be taken.
+      first_only: whether the last layer's output is wanted of each sequence's first position alone, float [B, 1, H].
     """
+    last = len(layers) - 1
     if not training:
-        return list(_outputs(layers, hidden, mask, layout))
+        return list(_outputs(layers, hidden, mask, layout, first_only))
     latest: dict[int, tf.Tensor] = {}  # by variable: its value, as many identities away from it as layers have used it
     outputs = []
-    for blocks in layers:
+    for number, blocks in enumerate(layers):
         variables = _weights(blocks)
         values = []
         for variable in variables:
@@ -55,18 +58,33 @@ def run_layers(
             value = tf.convert_to_tensor(variable.value) if before is None else tf.identity(before)
             latest[id(variable)] = value
             values.append(tf.identity(value))  # whatever uses a layer makes of it are summed before they join the chain
-        hidden = _apply(blocks, variables, values, hidden, mask, layout)
+        hidden = _apply(blocks, variables, values, hidden, mask, layout, first_only=first_only and number == last)
         outputs.append(hidden)
     return outputs
 
 
 def _outputs(
-    layers: Sequence[Blocks], hidden: tf.Tensor, mask: tf.Tensor, layout: PackedLayout | None
+    layers: Sequence[Blocks], hidden: tf.Tensor, mask: tf.Tensor, layout: PackedLayout | None, first_only: bool
 ) -> Iterator[tf.Tensor]:
-    for blocks in layers:
-        for block in blocks:
-            hidden = block(hidden, mask, layout=layout, training=False)
+    for number, blocks in enumerate(layers):
+        hidden = run_blocks(blocks, hidden, mask, layout, first_only=first_only and number == len(layers) - 1)
         yield hidden
+
+
+def run_blocks(
+    blocks: Blocks,
+    hidden: tf.Tensor,
+    mask: tf.Tensor,
+    layout: PackedLayout | None = None,
+    *,
+    training: bool = False,
+    first_only: bool = False,
+) -> tf.Tensor:
+    """Output of one layer, arguments as for `run_layers`: its blocks one after the other."""
+    for number, block in enumerate(blocks):
+        is_last = number == len(blocks) - 1
+        hidden = block(hidden, mask, layout=layout, training=training, first_only=first_only and is_last)
+    return hidden
 
 
 def run_layers_twice(
@@ -174,9 +192,9 @@ def _apply(
     hidden: Any,
     mask: tf.Tensor,
     layout: PackedLayout | None,
+    *,
+    first_only: bool = False,
 ) -> tf.Tensor:
     """`blocks` one after the other, with `values` in the place of their weights."""
     with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
-        for block in blocks:
-            hidden = block(hidden, mask, layout=layout, training=True)
-    return hidden
+        return run_blocks(blocks, hidden, mask, layout, training=True, first_only=first_only)

@@ -113,9 +113,10 @@ class SelfAttention(_Sublayer):
       hidden_states: float [B, S, H], or [T, H] in packed form.
       input_mask: int [B, S]; positions with 0 are not attended to.
       layout: `PackedLayout` of the batch, in packed form only.
+      first_only: whether to compute the output of each sequence's first position alone.
 
     Returns:
-      float, of the shape of `hidden_states`.
+      float, of the shape of `hidden_states`; [B, 1, H] with `first_only`.
 
     Raises:
       ValueError: if H is no multiple of `num_attention_heads`.
@@ -145,29 +146,36 @@ class SelfAttention(_Sublayer):
         input_mask: tf.Tensor,
         layout: PackedLayout | None = None,
         training: bool | None = None,
+        first_only: bool = False,
     ) -> tf.Tensor:
-        def heads(projected: tf.Tensor) -> tf.Tensor:
-            grid = projected if layout is None else layout.unpack(projected)  # [B, S, H]
+        def heads(grid: tf.Tensor) -> tf.Tensor:
             shape = tf.shape(grid)
             return tf.transpose(
                 tf.reshape(grid, [shape[0], shape[1], self.num_attention_heads, self.head_size]), [0, 2, 1, 3]
             )
 
-        query = heads(self.query(hidden_states))  # [B, N, S, H/N]
-        key = heads(self.key(hidden_states))
-        value = heads(self.value(hidden_states))
-        scores = tf.matmul(query, key, transpose_b=True) * self.head_size**-0.5  # [B, N, S, S]
+        def unpack(projected: tf.Tensor) -> tf.Tensor:
+            return projected if layout is None else layout.unpack(projected)  # [B, S, H]
+
+        residual = hidden_states
+        if first_only:
+            residual = hidden_states[:, :1] if layout is None else layout.first(hidden_states)  # [B, 1, H]
+        projected = self.query(residual)
+        query = heads(projected if first_only else unpack(projected))  # [B, N, S or 1, H/N]
+        key = heads(unpack(self.key(hidden_states)))
+        value = heads(unpack(self.value(hidden_states)))
+        scores = tf.matmul(query, key, transpose_b=True) * self.head_size**-0.5  # [B, N, S or 1, S]
         scores = at_least_float32(scores)
         padding = tf.cast(1 - tf.cast(input_mask, tf.int32), scores.dtype) * _MASKED_SCORE  # [B, S]
         scores += tf.expand_dims(tf.expand_dims(padding, 1), 1)
         probs = tf.cast(tf.nn.softmax(scores), value.dtype)
         probs = self.probs_dropout(probs, training=training)
-        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])  # [B, S, N, H/N]
+        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])  # [B, S or 1, N, H/N]
         shape = tf.shape(context)
         context = tf.reshape(context, [shape[0], shape[1], self.num_attention_heads * self.head_size])
-        if layout is not None:
+        if layout is not None and not first_only:
             context = layout.pack(context)  # [T, H]
-        return self._add_and_normalize(hidden_states, self.output_dense(context), training)
+        return self._add_and_normalize(residual, self.output_dense(context), training)
 
     def named_weights(self, prefix: str) -> dict[str, keras.Variable]:
         """Weights by name under `prefix`."""
@@ -231,9 +239,10 @@ class TransformerEncoderBlock(keras.layers.Layer):
       hidden_states: float [B, S, H], or [T, H] in packed form.
       input_mask: int [B, S], 1 at tokens and 0 at padding.
       layout: `PackedLayout` of the batch, in packed form only.
+      first_only: whether to compute the output of each sequence's first position alone.
 
     Returns:
-      float, of the shape of `hidden_states`.
+      float, of the shape of `hidden_states`; [B, 1, H] with `first_only`.
     """
 
     def __init__(
@@ -291,8 +300,9 @@ class TransformerEncoderBlock(keras.layers.Layer):
         input_mask: tf.Tensor,
         layout: PackedLayout | None = None,
         training: bool | None = None,
+        first_only: bool = False,
     ) -> tf.Tensor:
-        attended = self.attention(hidden_states, input_mask, layout=layout, training=training)
+        attended = self.attention(hidden_states, input_mask, layout=layout, training=training, first_only=first_only)
         return self.feed_forward(attended, training=training)
 
     def compute_output_shape(self, input_shape: tuple, *_: Any, **__: Any) -> tuple:

@@ -130,6 +130,7 @@ class AlbertClassifierModel(_DenseHeadModel):
     """Encoder and the classifier of one or two texts. Output: `logits` float [B, C]."""
 
     HEAD = "classifier"
+    POOLED_ONLY = True
     HEAD_LAYERS = ("classifier",)
     LAYER = heads.ClassifierHead
 
@@ -139,6 +140,7 @@ class AlbertRegressionModel(_DenseHeadModel):
     """Encoder and one number for one or two texts. Output: `logits` float [B], the number, unbounded."""
 
     HEAD = "regression"
+    POOLED_ONLY = True
     HEAD_LAYERS = ("regression",)
     LAYER = heads.RegressionHead
 
@@ -161,6 +163,7 @@ class AlbertMultipleChoiceModel(_DenseHeadModel):
     """
 
     HEAD = "multiple_choice"
+    POOLED_ONLY = True
     HEAD_LAYERS = ("multiple_choice",)
     INPUTS = dict.fromkeys(ENCODER_INPUTS, "[B, C, S]")
     LAYER = heads.MultipleChoiceHead

@@ -50,6 +50,21 @@ class PackedLayout:
 
         return unpack(rows) if self._custom_gradients else self._to_grid(rows)
 
+    def first(self, rows: tf.Tensor) -> tf.Tensor:
+        """First position [B, 1, W] of each sequence of `rows` [T, W]; 0 where that is padding."""
+        indices = tf.reshape(self.row_of_position, [self.batch_size, self.seq_length])[:, 0]  # [B]
+
+        # The derived gradient would be a list of rows, which TensorFlow does not add up without copying it.
+        @tf.custom_gradient
+        def first(rows: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            count = tf.shape(rows)[0]
+            return chosen(rows), lambda upstream: tf.math.unsorted_segment_sum(upstream[:, 0], indices, count + 1)[:-1]
+
+        def chosen(rows: tf.Tensor) -> tf.Tensor:
+            return tf.expand_dims(tf.gather(self._with_padding(rows), indices), 1)  # [B, 1, W]
+
+        return first(rows) if self._custom_gradients else chosen(rows)
+
     def pack_ids(self, ids: tf.Tensor) -> tf.Tensor:
         """Ids int32 [T] of `ids` int32 [B, S]."""
         return tf.gather(tf.reshape(ids, [-1]), self.token_indices)
@@ -63,7 +78,9 @@ class PackedLayout:
         return tf.gather(flat, self.token_indices)  # [T, W]
 
     def _to_grid(self, rows: tf.Tensor) -> tf.Tensor:
-        width = rows.shape[-1]
-        padded = tf.concat([rows, tf.zeros([1, width], rows.dtype)], axis=0)  # [T+1, W]
-        grid = tf.gather(padded, self.row_of_position)  # [B*S, W]
-        return tf.reshape(grid, [self.batch_size, self.seq_length, width])
+        grid = tf.gather(self._with_padding(rows), self.row_of_position)  # [B*S, W]
+        return tf.reshape(grid, [self.batch_size, self.seq_length, rows.shape[-1]])
+
+    @staticmethod
+    def _with_padding(rows: tf.Tensor) -> tf.Tensor:
+        return tf.concat([rows, tf.zeros([1, rows.shape[-1]], rows.dtype)], axis=0)  # [T+1, W]
