@@ -10,7 +10,7 @@ RUN = .venv/bin/python
 # wait, for commands that they start and stop.
 PYTEST = -m pytest -n 3 --dist=loadgroup --no-loadscope-reorder --durations=15
 
-.PHONY: help env env-tpu demo demo-clean test test-quick test-thorough test-tf220 test-kill test-peers tpu-check lint format clean
+.PHONY: help env env-tpu demo demo-clean test test-quick test-thorough test-tf220 test-kill test-peers tpu-check bench lint format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ test-thorough: env  ## the costliest tests, and further variants of others; some
 test-tf220:  ## all tests on TensorFlow 2.20, in an environment of its own
 	@sh setup/prepare.sh tf220
 	.venv-tf220/bin/python $(PYTEST) $(PYTEST_ARGS)
+
+bench:  ## predictions and fine-tuning steps beside KerasHub and transformers; BENCH_ARGS='--data_dir=SST-2 --tokenizer=FOLDER'
+	@sh setup/prepare.sh peers
+	.venv-peers/bin/python -m benchmarks.classification $(BENCH_ARGS)
 
 # Both are run, also where the first does not fit.
 tpu-check: env  ## compiles training steps for a TPU that is not there: do they fit? (base and large on v5e; minutes)

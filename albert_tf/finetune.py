@@ -12,8 +12,9 @@ tagging), dev.tsv, test.tsv. --model is a model directory or another project's c
 head where it has the same labels. What no flag says comes from --preset: the table of the ALBERT paper, scaled to
 smaller sets.
 
-With several --seeds each has a folder of its own, and the model of the best one is output_dir/model. A run that was
-interrupted goes on when the same command is given again. Next: albert_tf.evaluate, albert_tf.predict.
+With several --seeds each has a folder of its own, and the model of the best one is output_dir/model; one that diverges
+does not end the others. A run that was interrupted goes on when the same command is given again. Next:
+albert_tf.evaluate, albert_tf.predict.
 """
 
 from __future__ import annotations
@@ -210,7 +211,13 @@ def _run_seeds(settings: FinetuningSettings, inputs: FinetuningInputs, chosen: l
     for seed in chosen:
         of_seed = dataclasses.replace(settings, seed=seed, output_dir=_seed_folder(folder, seed))
         logging.info("seed %d, in %s", seed, of_seed.output_dir)
-        results.append(_run(of_seed, inputs))
+        try:
+            results.append(_run(of_seed, inputs))
+        except training_door.Diverged as error:  # the others may do better; all of them fail alike
+            if seed == chosen[-1] and all(result.diverged for result in results):
+                raise
+            logging.error("%s", error)
+            results.append(seeds.Result(seed, "", {}, *inputs.deciding_figure, diverged=error.account))
     best = seeds.write(folder, results)
     door.print_table(f"{len(results)} seeds", seeds.COLUMNS, seeds.rows(results))
     print(f"the best is seed {best.seed}")

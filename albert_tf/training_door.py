@@ -141,11 +141,23 @@ def claim_output(output_dir: str, fingerprint: Mapping[str, Any], *, kind: str) 
         raise ValueError(f"{output_dir}: has content, but none of a {kind} run; name another output_dir")
 
 
+class Diverged(door.UserError):
+    """A run that ended at a loss or gradient that was not finite; the message has advice.
+
+    Attributes:
+      account: what was not finite, and where.
+    """
+
+    def __init__(self, message: str, *, account: str) -> None:
+        super().__init__(message)
+        self.account = account
+
+
 def carry_out(run: Run, settings: RunSettings, fingerprint: Mapping[str, Any]) -> dict[str, float]:
     """Trains a run to its end, and returns the figures of its last evaluation.
 
     Raises:
-      UserError: if the training diverged, with advice.
+      Diverged: if a loss or gradient was not finite.
       ValueError: for bad input; a new run then leaves nothing behind.
     """
     from albert_tf.training.loop import DivergedError
@@ -168,7 +180,7 @@ def carry_out(run: Run, settings: RunSettings, fingerprint: Mapping[str, Any]) -
     except DivergedError as error:
         other = "" if settings.dtype == "float32" else ", or --dtype=float32"
         advice = f"Try a lower --learning_rate, a longer warm-up{other}, in another --output_dir"
-        raise door.UserError(f"{settings.output_dir}: {error}. {advice}") from error
+        raise Diverged(f"{settings.output_dir}: {error}. {advice}", account=str(error)) from error
 
 
 def has_content(path: str) -> bool:

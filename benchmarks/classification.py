@@ -65,7 +65,11 @@ class Process:
             env={**os.environ, "OMP_NUM_THREADS": str(contenders.THREADS), "TF_CPP_MIN_LOG_LEVEL": "2"},
             text=True,
         )
-        self.versions = self.ask(job)["versions"]
+        try:
+            self.versions = self.ask(job)["versions"]
+        except BaseException:
+            self.end()
+            raise
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -81,8 +85,9 @@ class Process:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait()
-        self._log.close()
+        with self._log, self._process, contextlib.suppress(BrokenPipeError):  # closes its pipes, waits for it
+            assert self._process.stdin is not None
+            self._process.stdin.close()
 
 
 @contextlib.contextmanager

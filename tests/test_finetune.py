@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -16,7 +17,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf import door, model_directory
+from albert_tf import door, model_directory, training_door
+from albert_tf.training import seeds
+from albert_tf.training.finetuning_settings import FinetuningSettings
 from tests import doors
 from tests.data import toy
 from tests.training import task_rows
@@ -116,8 +119,8 @@ def test_flags_go_before_the_preset() -> None:
 
 def test_folders_of_other_runs(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    for seeds in ("1", "1,2"):
-        done = _door(folder, output_dir=tmp_path, seeds=seeds)
+    for given in ("1", "1,2"):
+        done = _door(folder, output_dir=tmp_path, seeds=given)
         assert done.returncode == 1
         assert f"{tmp_path}: has content, but none of a fine-tuning run" in done.stderr
     (tmp_path / "settings.json").write_text("{}")
@@ -157,6 +160,33 @@ def test_seeds_from_files_to_the_best_model(folder: pathlib.Path, tmp_path: path
     other = _door(folder, **{**flags, "learning_rate": 0.003})
     assert other.returncode == 1
     assert "settings.json: made by a run with other settings (learning_rate = 0.002 there, 0.003" in other.stderr
+
+
+def test_a_seed_that_diverges_does_not_end_the_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = FinetuningSettings(
+        model="start", output_dir=str(tmp_path), max_seq_length=9, num_train_steps=5, learning_rate=0.1
+    )
+    inputs: Any = types.SimpleNamespace(deciding_figure=("accuracy", True))
+
+    def run(of_seed: FinetuningSettings, _: object) -> seeds.Result:
+        if of_seed.seed != 2:
+            raise training_door.Diverged("step 3 gave nan. Try a lower rate", account="step 3 gave nan")
+        path = pathlib.Path(of_seed.output_dir, "model")
+        path.mkdir(parents=True)
+        (path / "model.safetensors").write_text("weights")
+        return seeds.Result(2, str(path), {"accuracy": 0.5}, "accuracy", True)
+
+    monkeypatch.setattr(finetune, "_run", run)
+    finetune._run_seeds(settings, inputs, [1, 2, 3])
+    assert (tmp_path / "model" / "model.safetensors").read_text() == "weights"
+    assert [one["diverged"] for one in json.loads((tmp_path / "seeds.json").read_text())["runs"]] == [
+        "step 3 gave nan", None, "step 3 gave nan",
+    ]  # fmt: skip
+    assert "without 2 that diverged" in capsys.readouterr().out
+    with pytest.raises(training_door.Diverged, match="Try a lower rate"):
+        finetune._run_seeds(dataclasses.replace(settings, output_dir=str(tmp_path / "none")), inputs, [1, 3])
 
 
 @pytest.mark.thorough

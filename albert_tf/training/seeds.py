@@ -28,6 +28,7 @@ class Result:
       figure: name of the one that decides.
       more_is_better: whether more of it is better.
       collapse: what shows that the model has collapsed; None where nothing does.
+      diverged: what was not finite, where the run ended by that; it has no model then.
     """
 
     seed: int
@@ -36,6 +37,7 @@ class Result:
     figure: str
     more_is_better: bool
     collapse: str | None = None
+    diverged: str | None = None
 
     @property
     def value(self) -> float:
@@ -66,8 +68,11 @@ def find_best(results: Sequence[Result]) -> Result:
 
 
 def summarize(results: Sequence[Result]) -> tuple[float, float]:
-    """Mean of the figure that decides, and its standard deviation from one run to the next (n - 1)."""
-    values = np.array([result.value for result in results])
+    """Mean of the figure that decides, and its standard deviation from one run to the next (n - 1).
+
+    Runs that diverged have no figure and do not count.
+    """
+    values = np.array([result.value for result in results if result.diverged is None])
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
@@ -76,11 +81,17 @@ def rows(results: Sequence[Result]) -> list[tuple[str, str, str, str]]:
     best = find_best(results)
 
     def note(result: Result) -> str:
-        return ", ".join(filter(None, ["best" if result is best else "", "collapsed" if result.collapse else ""]))
+        notes = {"best": result is best, "collapsed": result.collapse, "diverged": result.diverged}
+        return ", ".join(word for word, holds in notes.items() if holds)
+
+    def value(result: Result) -> str:
+        return "-" if result.diverged else f"{result.value:.4f}"
 
     mean, deviation = summarize(results)
-    each = [(str(result.seed), result.figure, f"{result.value:.4f}", note(result)) for result in results]
-    return [*each, ("mean", best.figure, f"{mean:.4f}", f"standard deviation {deviation:.4f}")]
+    left_out = sum(result.diverged is not None for result in results)
+    spread = f"standard deviation {deviation:.4f}" + (f", without {left_out} that diverged" if left_out else "")
+    each = [(str(result.seed), result.figure, value(result), note(result)) for result in results]
+    return [*each, ("mean", best.figure, f"{mean:.4f}", spread)]
 
 
 def write(output_dir: str, results: Sequence[Result]) -> Result:
@@ -99,7 +110,13 @@ def write(output_dir: str, results: Sequence[Result]) -> Result:
         "standard_deviation": deviation,
         "best": best.seed,
         "runs": [
-            {"seed": result.seed, "evaluation": dict(result.figures), "collapse": result.collapse} for result in results
+            {
+                "seed": result.seed,
+                "evaluation": dict(result.figures),
+                "collapse": result.collapse,
+                "diverged": result.diverged,
+            }
+            for result in results
         ],
     }
     write_whole(os.path.join(output_dir, SEEDS_FILE), json.dumps(content, indent=2) + "\n")

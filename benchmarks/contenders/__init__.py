@@ -9,7 +9,7 @@ import numpy as np
 # Name -> module with a class `Contender`.
 NAMES = ("albert_tf", "transformers", "kerashub")
 THREADS = 2
-OPTIMIZER = {"learning_rate": 1e-5, "weight_decay": 0.01, "clip_norm": 1.0}
+OPTIMIZER: dict[str, Any] = {"learning_rate": 1e-5, "weight_decay": 0.01, "clip_norm": 1.0}
 
 
 class Contender(Protocol):

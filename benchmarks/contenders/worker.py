@@ -6,6 +6,7 @@ the seconds by the clock and of processor time.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -37,7 +38,7 @@ def serve(name: str) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         if "train" in order:
-            steps = [timed(lambda number=number: contender.train_step(number)) for number in order["train"]]
+            steps = [timed(functools.partial(contender.train_step, number)) for number in order["train"]]
             answer(losses=[loss for loss, _ in steps], times=[times for _, times in steps])
         else:
             found, times = timed(contender.predict)

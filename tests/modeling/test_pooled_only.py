@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,7 +62,7 @@ def test_the_last_layers_feed_forward_gets_one_position_of_each_row(monkeypatch:
     seen = []
     call = FeedForward.call
 
-    def spy(self: FeedForward, hidden_states: tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
+    def spy(self: FeedForward, hidden_states: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
         seen.append(tuple(hidden_states.shape[:-1]))
         return call(self, hidden_states, *args, **kwargs)
 
@@ -72,7 +74,7 @@ def test_the_last_layers_feed_forward_gets_one_position_of_each_row(monkeypatch:
 
 
 @pytest.mark.parametrize("arguments", [{"pooler": False}, {"return_all_encoder_outputs": True}])
-def test_what_it_does_not_go_with(arguments: dict[str, bool]) -> None:
+def test_what_it_does_not_go_with(arguments: dict[str, Any]) -> None:
     encoder = AlbertEncoder(make_config(), **arguments)
     with pytest.raises(ValueError, match="pooled_only needs a pooler, and gives no other outputs"):
         encoder.encode(make_batch(), pooled_only=True)

@@ -32,7 +32,7 @@ def test_the_best_models_directory_is_copied(tmp_path: pathlib.Path) -> None:
     assert (written["figure"], written["mean"], written["standard_deviation"]) == ("f1", 0.5, 0.25)
     assert (written["best"], [run["seed"] for run in written["runs"]]) == (7, [5, 6, 7])
     assert written["runs"][1] == {
-        "seed": 6, "evaluation": {"f1": 0.25, "loss": 1.0}, "collapse": "it says the same",
+        "seed": 6, "evaluation": {"f1": 0.25, "loss": 1.0}, "collapse": "it says the same", "diverged": None,
     }  # fmt: skip
     assert seeds.rows(found) == [
         ("5", "f1", "0.5000", ""),
@@ -47,6 +47,18 @@ def test_less_may_be_better_and_no_figure_never_is(tmp_path: pathlib.Path) -> No
     assert seeds.find_best(found).seed == 6
     assert seeds.find_best(found[2:] + found[:1]).seed == 5
     assert seeds.summarize(found[:1]) == (0.5, 0.0)
+
+
+def test_a_run_that_diverged_does_not_count(tmp_path: pathlib.Path) -> None:
+    found = results(tmp_path, [0.5, 0.75])
+    found.insert(0, Result(4, "", {}, "f1", True, diverged="step 3 gave values that are not finite"))
+    assert seeds.write(str(tmp_path), found).seed == 6
+    written = json.loads((tmp_path / "seeds.json").read_text())
+    assert written["mean"] == 0.625
+    assert written["runs"][0]["diverged"] == "step 3 gave values that are not finite"
+    rows = seeds.rows(found)
+    assert rows[0] == ("4", "f1", "-", "diverged")
+    assert rows[-1] == ("mean", "f1", "0.6250", "standard deviation 0.1768, without 1 that diverged")
 
 
 @pytest.mark.parametrize(
