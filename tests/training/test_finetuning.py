@@ -49,7 +49,13 @@ def test_each_head_learns_32_examples_by_heart(
 ) -> None:
     rows = make_rows(head, 32, is_multi_label=is_multi_label)
     settings = make_settings(
-        tmp_path / "run", start, train_batch_size=32, num_train_steps=400, num_warmup_steps=40, log_steps=400
+        tmp_path / "run",
+        start,
+        train_batch_size=32,
+        num_train_steps=400,
+        num_warmup_steps=40,
+        log_steps=400,
+        learning_rate=0.001,  # every head and three seeds learn all at it; at 0.002 a seed may keep one row wrong
     )
     run = make_run(settings, make_inputs(start, head, rows, is_multi_label=is_multi_label))
     figures = run.run()
