@@ -57,7 +57,11 @@ def _check(values: Any) -> None:
             raise door.UsageError(f"--{name} is of --input")
 
 
-def questions(values: Any, answerer: Answerer) -> Iterator[tuple[Any, dict[str, str]]]:
+# A question as an answerer takes it, and what is seen beside its answer.
+Question = tuple[Any, dict[str, str]]
+
+
+def questions(values: Any, answerer: Answerer) -> Iterator[Question]:
     """Questions in their order, and what the command line itself holds of each, to be seen beside the answer.
 
     Raises:
@@ -90,9 +94,17 @@ def _is_in_layout(values: Any, answerer: Answerer) -> bool:
 
 def answers(values: Any, answerer: Answerer) -> Iterator[list[Answer]]:
     """Answers in their order, as many at a time as are read ahead."""
-    for asked in chunks(questions(values, answerer), values.read_ahead):
+    for asked in chunks(_with_advice(questions(values, answerer)), values.read_ahead):
         found = answerer.answer([question for question, _ in asked])
         yield [{"id": one.pop("id"), **shown, **one} for one, (_, shown) in zip(found, asked, strict=True)]
+
+
+def _with_advice(asked: Iterator[Question]) -> Iterator[Question]:
+    """`asked`; where a column is missing, the error says how another one is named."""
+    try:
+        yield from asked
+    except tables.MissingColumnError as error:
+        raise ValueError(f"{error}; name the text's with --text_column, a second text's with --text_b_column") from None
 
 
 def _define_flags() -> None:

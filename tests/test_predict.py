@@ -129,6 +129,12 @@ def test_what_is_not_there(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
         doors.run(predict, f"--model={plain}", f"--data_dir={tmp_path}")
     with pytest.raises(ValueError, match=r"no test\.tsv, neither there nor in SST-2"):
         doors.run(predict, f"--model={model}", f"--data_dir={tmp_path}")
+    table = tmp_path / "table.tsv"
+    table.write_text("review\nfine\n")
+    with pytest.raises(
+        ValueError, match=r"table\.tsv:2: no column 'sentence'; columns: 'review'; name .* --text_column,"
+    ):
+        doors.run(predict, f"--model={model}", f"--input={table}")
     (plain / "tokenizer_config.json").unlink()
     with pytest.raises(ValueError, match="has no tokenizer, so no text can be read"):
         doors.run(predict, f"--model={plain}", "--text=a")

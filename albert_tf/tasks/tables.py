@@ -25,6 +25,10 @@ JSON_LINES = (".jsonl", ".json")
 ENDINGS = (*SEPARATORS, *JSON_LINES)
 
 
+class MissingColumnError(ValueError):
+    """A row without a column that is wanted; the message says where, and which there are."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
     """A row: its place, "path:line", and its cells by column; text, or any value from JSON."""
@@ -35,7 +39,7 @@ class Row:
     def __getitem__(self, column: str) -> Any:
         if column not in self.cells:
             shown = ", ".join(map(repr, self.cells))
-            raise ValueError(f"{self.source}: no column {column!r}; columns: {shown}")
+            raise MissingColumnError(f"{self.source}: no column {column!r}; columns: {shown}")
         return self.cells[column]
 
     def text(self, column: str) -> str:
