@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.modeling.activations import activation
 from albert_tf.modeling.dropout import Dropout
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.layers import (
-    activation,
     at_least_float32,
     layer_norm,
     name_weights,

@@ -9,53 +9,19 @@ Every layer works on any leading shape, so that one block serves padded batches 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from albert_tf.modeling.activations import activation, trained_gelu_tanh
 from albert_tf.modeling.dropout import Dropout
 from albert_tf.modeling.packing import PackedLayout
 
 LAYER_NORM_EPSILON = 1e-12
 # Added to the attention scores of padding, as in the original. Finite, so that a row of padding alone gives no NaN.
 _MASKED_SCORE = -10000.0
-_GELU_SCALE = math.sqrt(2.0 / math.pi)
-
-
-def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
-    """GELU by its tanh approximation, as the original's: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-    if x.dtype == tf.float64:  # tf.nn.gelu rounds the constant 0.044715 to float32
-        return 0.5 * x * (1.0 + tf.tanh(_GELU_SCALE * (x + 0.044715 * x**3)))
-    return tf.nn.gelu(x, approximate=True)  # a form that compilers for CPU and TFLite know and fuse
-
-
-@tf.custom_gradient
-def trained_gelu_tanh(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """`gelu_tanh` with its gradient written out: a tenth of a training step goes into the derived one.
-
-    Not for graphs that are exported, which hold no gradients of ours.
-    """
-    tanh = tf.tanh(_GELU_SCALE * (x + 0.044715 * (x * x * x)))
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        inner = _GELU_SCALE * (1.0 + 3.0 * 0.044715 * (x * x))
-        return upstream * (0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh * tanh) * inner)
-
-    return 0.5 * x * (1.0 + tanh), gradient
-
-
-def activation(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Activation function by its name in `AlbertConfig.hidden_act`."""
-    return {
-        "gelu": gelu_tanh,
-        "gelu_exact": lambda x: tf.nn.gelu(x, approximate=False),
-        "relu": tf.nn.relu,
-        "tanh": tf.nn.tanh,
-        "linear": tf.identity,
-    }[name]
 
 
 def weight_initializer(stddev: float) -> keras.initializers.Initializer:
