@@ -33,6 +33,7 @@ class _Layout:
       metrics: as in `Task`.
       files: split -> names of its file, the usual one first.
       ids: columns that may hold an id.
+      renamed: columns of texts and label in a file that has other names for them.
       headless: columns of files that may come without a header line; the line is left out where it stands.
       may_be_short: rows with too few cells are left out and counted, as in the original.
     """
@@ -48,6 +49,7 @@ class _Layout:
         ("test", ("test.tsv",)),
     )
     ids: tuple[str, ...] = ("index",)
+    renamed: tuple[str, ...] = ()
     headless: tuple[str, ...] = ()
     may_be_short: bool = False
 
@@ -99,7 +101,9 @@ _LAYOUTS = {
         texts=_SENTENCES,
         labels=_THREE_WAY,
         metrics=("matthews", "accuracy"),
-        files=(("test", ("diagnostic.tsv", "AX.tsv", "ax.tsv")),),
+        # The full file has labels, and its own names of columns.
+        files=(("dev", ("diagnostic-full.tsv",)), ("test", ("diagnostic.tsv", "AX.tsv", "ax.tsv"))),
+        renamed=("Premise", "Hypothesis", "Label"),
     ),
 }
 GLUE_TASKS = tuple(_LAYOUTS)
@@ -127,6 +131,9 @@ class GlueTask(labelled_files.FileTask):
         header = tables.header_of(path)
         columns = None if layout.texts[0] in header or not layout.headless else layout.headless
         names = header if columns is None else list(columns)
+        if layout.renamed and layout.renamed[0] in names:
+            *texts, label = layout.renamed
+            layout = dataclasses.replace(layout, texts=tuple(texts), label=label)
         if is_labelled is None:
             is_labelled = layout.label in names
         identifier = next((name for name in layout.ids if name in names), None)

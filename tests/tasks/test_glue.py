@@ -120,6 +120,19 @@ CASES = [
     ),
     ("rte", "test", "RTE/test.tsv", lines(PAIR, PAIR_ROW), "7", ("A dog.", "No dog."), None),
     ("wnli", "train", "WNLI/train.tsv", lines([*PAIR, "label"], [*PAIR_ROW, "1"]), "7", ("A dog.", "No dog."), "1"),
+    # as published for GLUE's diagnostic set: categories, domain, then texts and label under names of their own
+    (
+        "ax",
+        "dev",
+        "diagnostic/diagnostic-full.tsv",
+        lines(
+            "Lexical Semantics|Predicate-Argument Structure|Logic|Knowledge|Domain|Premise|Hypothesis|Label".split("|"),
+            ["", "", "Negation", "", "News", "A dog.", "No dog.", "contradiction"],
+        ),
+        None,
+        ("A dog.", "No dog."),
+        "contradiction",
+    ),
     ("ax", "test", "diagnostic/diagnostic.tsv", lines(PAIR, PAIR_ROW), "7", ("A dog.", "No dog."), None),
 ]
 
@@ -132,7 +145,7 @@ def test_layouts(folder, name, split, path, content, identifier, texts, label) -
     (example,) = task.read(split)
     assert (example.texts, example.label) == (texts, label)
     assert example.source == f"{pathlib.Path(root, path)}:{last_line}"
-    assert example.id == (identifier or f"{split}.tsv:{last_line}")
+    assert example.id == (identifier or f"{pathlib.Path(path).name}:{last_line}")
     assert (task.splits(), task.num_texts) == ((split,), len(texts))
     # the folder of the task itself does as well
     assert make_task(name, str(pathlib.Path(root, path).parent)).read(split) == [example]
