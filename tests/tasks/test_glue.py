@@ -126,7 +126,16 @@ CASES = [
         "dev",
         "diagnostic/diagnostic-full.tsv",
         lines(
-            "Lexical Semantics|Predicate-Argument Structure|Logic|Knowledge|Domain|Premise|Hypothesis|Label".split("|"),
+            [
+                "Lexical Semantics",
+                "Predicate-Argument Structure",
+                "Logic",
+                "Knowledge",
+                "Domain",
+                "Premise",
+                "Hypothesis",
+                "Label",
+            ],
             ["", "", "Negation", "", "News", "A dog.", "No dog.", "contradiction"],
         ),
         None,
