@@ -36,12 +36,13 @@ with door.group("Files"):
     flags.DEFINE_string("json", "benchmarks/results/pretraining_gain.json", "Where all figures go.")
 with door.group("Experiment"):
     flags.DEFINE_integer("pretraining_steps", 6000, "Steps of pretraining.", 1)
+    flags.DEFINE_integer("pretraining_length", 32, "Most tokens of an example in pretraining; a batch has 2,048.", 8)
     flags.DEFINE_integer("steps", 1500, "Steps of each fine-tuning run.", 1)
-    flags.DEFINE_list("rates", ["0.0003", "0.001", "0.003"], "Learning rates to choose from, for both arms.")
+    flags.DEFINE_list("rates", ["0.0001", "0.0003", "0.001"], "Learning rates to choose from, for both arms.")
     flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of the runs that count.")
     flags.DEFINE_list("grid_seeds", ["1"], "Seeds of the runs that choose a rate.")
 
-VOCAB_SIZE, LENGTH, LONGEST = 8000, 32, 72
+VOCAB_SIZE, LONGEST, TOKENS = 8000, 72, 2048
 SHAPE = {
     "embedding_size": 128,
     "hidden_size": 192,
@@ -51,7 +52,7 @@ SHAPE = {
     "initializer_range": 0.04,
     "max_position_embeddings": LONGEST,
 }
-PRETRAINING = {"train_batch_size": 64, "optimizer": "adamw", "learning_rate": 7e-4, "seed": 7}
+PRETRAINING = {"optimizer": "adamw", "learning_rate": 7e-4, "seed": 7}
 FINETUNING = {"train_batch_size": 64, "optimizer": "adamw", "max_seq_length": LONGEST, "dropout": 0.0}
 HELD_OUT = 20  # one document in so many
 CHOICE_ROWS = 2000
@@ -91,7 +92,7 @@ class Experiment:
     def _clock(self, result: str) -> str:
         return self.path("clocks", os.path.relpath(result, self.folder).replace(os.sep, "+") + ".json")
 
-    def pretrain(self, pattern: str, steps: int) -> str:
+    def pretrain(self, pattern: str, steps: int, length: int) -> str:
         """Text to a pretrained model directory."""
         paths = sorted(glob.glob(pattern))
         if not paths:
@@ -118,7 +119,7 @@ class Experiment:
                 input=self.path("text", side, "*.txt"),
                 tokenizer=tokenizer,
                 output_dir=self.path("data", side),
-                max_seq_length=LENGTH,
+                max_seq_length=length,
                 max_ngram=1,
                 num_shards=shards,
                 num_workers=2,
@@ -130,6 +131,7 @@ class Experiment:
             data_dir=self.path("data", "training"),
             eval_data_dir=self.path("data", "held_out"),
             output_dir=self.path("pretraining"),
+            train_batch_size=TOKENS // length,
             num_train_steps=steps,
             num_warmup_steps=steps // 10,
             eval_steps=-(-steps // 8),
@@ -212,7 +214,7 @@ def summarize(accuracies: Sequence[float]) -> tuple[float, float]:
 def main() -> None:
     values = flags.FLAGS
     experiment = Experiment(os.path.abspath(values.output_dir))
-    pretrained = experiment.pretrain(values.text, values.pretraining_steps)
+    pretrained = experiment.pretrain(values.text, values.pretraining_steps, values.pretraining_length)
     choice = experiment.rows_to_choose_on(values.data_dir)
     results: dict[str, Any] = {}
     for arm in ARMS:
