@@ -1,0 +1,57 @@
+"""What pretraining is worth: how rows are set aside, what is held out, the bag of words, and the table's arithmetic."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from albert_tf.door import UserError
+from tests import doors
+
+gain = doors.load("benchmarks.pretraining_gain")
+
+
+def test_rows_to_choose_on_are_taken_out_of_the_training_rows(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gain, "CHOICE_ROWS", 3)
+    rows = [f"text {number}\t{number % 2}" for number in range(10)]
+    (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+    folder = pathlib.Path(gain.Experiment(str(tmp_path / "out")).rows_to_choose_on(str(tmp_path)))
+    train, dev = ((folder / name).read_text().splitlines() for name in ("train.tsv", "dev.tsv"))
+    assert train[0] == dev[0] == "sentence\tlabel"
+    assert dev[1:] == [rows[0], rows[3], rows[6], rows[9]]
+    assert sorted(train[1:] + dev[1:]) == rows
+
+
+def test_one_document_in_twenty_is_held_out(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [f"Document {number}.\nIts end." for number in range(45)]
+    (tmp_path / "a.txt").write_text("\n\n".join(documents) + "\n")
+    experiment = gain.Experiment(str(tmp_path / "out"))
+    monkeypatch.setattr(experiment, "run", lambda *_, **__: None)
+    experiment.pretrain(str(tmp_path / "*.txt"), steps=10, length=32)
+    kept, held_out = (
+        (tmp_path / "out" / "text" / side / "a.txt").read_text().strip().split("\n\n")
+        for side in ("training", "held_out")
+    )
+    assert held_out == [documents[19], documents[39]]
+    assert kept == [one for one in documents if one not in held_out]
+    with pytest.raises(UserError, match="--text: no file matches"):
+        experiment.pretrain(str(tmp_path / "*.md"), steps=10, length=32)
+
+
+def test_the_bag_of_words_learns_words_and_pairs(tmp_path: pathlib.Path) -> None:
+    # "not" turns the word behind it: no word alone tells the label.
+    good, bad = ("fine film", "not dull film"), ("dull film", "not fine film")
+    for name in ("train.tsv", "dev.tsv"):
+        rows = [f"{text}\t1" for text in good] + [f"{text}\t0" for text in bad]
+        (tmp_path / name).write_text("\n".join(["sentence\tlabel", *rows * 5]) + "\n")
+    found = gain.bag_of_words(str(tmp_path), str(tmp_path))
+    assert found["accuracies"] == [1.0]
+    assert found["C"] in gain.STRENGTHS
+
+
+def test_mean_and_standard_error_are_in_points() -> None:
+    assert gain.summarize([0.80, 0.82, 0.84]) == (pytest.approx(82.0), pytest.approx(2 / 3**0.5))
+    assert gain.summarize([0.5]) == (50.0, 0.0)
