@@ -94,7 +94,10 @@ def _is_in_layout(values: Any, answerer: Answerer) -> bool:
 
 def answers(values: Any, answerer: Answerer) -> Iterator[list[Answer]]:
     """Answers in their order, as many at a time as are read ahead."""
-    for asked in chunks(_with_advice(questions(values, answerer)), values.read_ahead):
+    found_questions = questions(values, answerer)
+    if values.input is not None:  # the flags that name columns are of --input
+        found_questions = _with_advice(found_questions)
+    for asked in chunks(found_questions, values.read_ahead):
         found = answerer.answer([question for question, _ in asked])
         yield [{"id": one.pop("id"), **shown, **one} for one, (_, shown) in zip(found, asked, strict=True)]
 

@@ -2,7 +2,9 @@
 
 All have the same random weights and the same batches, in the order of the file, each padded to its longest row; peers
 get token ids, this project texts. Each is a process of its own with two threads, warmed up, and they take turns, round
-after round. Before times count for anything, all must have computed the same numbers.
+after round. Before times count for anything, all must have computed the same numbers: probabilities, and the loss of
+the first step. Later losses go apart, since the optimizers are each library's own AdamW, and this one, as the
+original's, corrects no bias.
 
 Example:
   python -m benchmarks.classification --data_dir=SST-2 --tokenizer=albert_en_30k.model
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from absl import flags
@@ -65,6 +67,7 @@ class Process:
             env={**os.environ, "OMP_NUM_THREADS": str(contenders.THREADS), "TF_CPP_MIN_LOG_LEVEL": "2"},
             text=True,
         )
+        self._orders, self._answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
         try:
             self.versions = self.ask(job)["versions"]
         except BaseException:
@@ -72,11 +75,9 @@ class Process:
             raise
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(order), file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline()
+            print(json.dumps(order), file=self._orders, flush=True)
+        line = self._answers.readline()
         if not line:
             self._log.seek(0)
             said = self._log.read().decode(errors="replace").strip().splitlines()[-5:]
@@ -86,8 +87,7 @@ class Process:
     def end(self) -> None:
         self._process.kill()
         with self._log, self._process, contextlib.suppress(BrokenPipeError):  # closes its pipes, waits for it
-            assert self._process.stdin is not None
-            self._process.stdin.close()
+            self._orders.close()
 
 
 @contextlib.contextmanager
@@ -171,7 +171,7 @@ def predict(running: Sequence[Process], count: int) -> dict[str, Any]:
 
 def train(running: Sequence[Process], count: int, steps: int) -> dict[str, Any]:
     """Steps, a part of them in each round, after two that do not count; the first loss is compared."""
-    first = {one.name: one.ask({"train": [0, 1]})["losses"][0] for one in running}
+    first = {one.name: one.ask({"train": [0, min(1, steps - 1)]})["losses"][0] for one in running}
     differences = {name: abs(loss - first[OURS]) for name, loss in first.items()}
     _refuse_above(differences, LOSS_TOLERANCE, "first losses")
     rounds, losses = [], []
@@ -195,9 +195,6 @@ def main() -> None:
     unknown = sorted({*values.measure} - {"predict", "train"} | {*values.peers} - {*contenders.NAMES[1:]})
     if unknown or values.steps % values.rounds:
         raise door.UsageError(f"unknown {unknown[0]!r}" if unknown else "--steps must be a multiple of --rounds")
-    from albert_tf import startup
-
-    startup.quieten_tensorflow()
     results: dict[str, Any] = {"threads": contenders.THREADS, "batch_size": values.batch_size}
     tokenizer = read_tokenizer(values.tokenizer)
     with tempfile.TemporaryDirectory() as folder:
@@ -207,6 +204,11 @@ def main() -> None:
             rows = {"batch_size": values.batch_size, **read_rows(values.data_dir, split, tokenizer, most)}
             if kind == "predict":
                 del rows["labels"]
+            elif len(rows["labels"]) < most:
+                raise door.UserError(
+                    f"{values.data_dir}: --steps={values.steps} need {most:,} training rows, there are "
+                    f"{len(rows['labels']):,}"
+                )
             named = {name: {"model": models[name], **rows} for name in (OURS, *values.peers)}
             with processes(named) as running:
                 found = (

@@ -71,26 +71,45 @@ class Experiment:
         return os.path.join(self.folder, *parts)
 
     def run(self, name: str, result: str, **values: object) -> None:
-        """Runs a command, unless its result is there."""
+        """Runs a command, unless its result is there.
+
+        Raises:
+          UserError: if the command fails, or another command was begun for the same result.
+        """
         arguments = [f"--{flag}={value}" for flag, value in values.items()]
-        self.commands.append(shlex.join(["python", "-m", name, *arguments]))
+        command = shlex.join(["python", "-m", name, *arguments])
+        self.commands.append(command)
+        record = self._record(result)
+        begun = self._read(record)
+        if begun.get("command", command) != command:
+            raise door.UserError(f"{result}: made by another command ({record}); name another --output_dir")
         if os.path.exists(result):
             return
-        print(f"\n$ {self.commands[-1]}", flush=True)
+        door.write_whole(record, json.dumps({"command": command}))
+        print(f"\n$ {command}", flush=True)
         before, start = _children_seconds(), time.monotonic()
         done = subprocess.run([sys.executable, "-m", name, *arguments], check=False)
         if done.returncode:
             raise door.UserError(f"{name} ended with exit code {done.returncode}; what it said stands above")
         took = {"wall_minutes": (time.monotonic() - start) / 60, "cpu_minutes": (_children_seconds() - before) / 60}
-        door.write_whole(self._clock(result), json.dumps(took))
+        door.write_whole(record, json.dumps({"command": command, **took}))
 
     def took(self, result: str) -> dict[str, float]:
-        """Minutes that the command with this result took, by the clock and of processor time."""
-        with open(self._clock(result), encoding="utf-8") as file:
-            return dict(json.load(file))
+        """Minutes that the last start of the command with this result took, by the clock and of processor time.
 
-    def _clock(self, result: str) -> str:
-        return self.path("clocks", os.path.relpath(result, self.folder).replace(os.sep, "+") + ".json")
+        Empty where the experiment was stopped before they were written.
+        """
+        return {name: value for name, value in self._read(self._record(result)).items() if name != "command"}
+
+    def _record(self, result: str) -> str:
+        return self.path("commands", os.path.relpath(result, self.folder).replace(os.sep, "+") + ".json")
+
+    @staticmethod
+    def _read(record: str) -> dict[str, Any]:
+        if not os.path.exists(record):
+            return {}
+        with open(record, encoding="utf-8") as file:
+            return dict(json.load(file))
 
     def pretrain(self, pattern: str, steps: int, length: int) -> str:
         """Text to a pretrained model directory."""
@@ -176,8 +195,10 @@ class Experiment:
     def rows_to_choose_on(self, data_dir: str) -> str:
         """A copy of the task whose dev.tsv are rows of train.tsv, every so many."""
         with open(os.path.join(data_dir, "train.tsv"), encoding="utf-8") as file:
-            header, *rows = file.read().splitlines()
+            header, *rows = [line.rstrip("\n") for line in file]  # no other mark ends a line
         every = len(rows) // CHOICE_ROWS
+        if every < 2:
+            raise door.UserError(f"{file.name}: must have at least {2 * CHOICE_ROWS:,} rows, got {len(rows):,}")
         dev, train = rows[::every], [row for place, row in enumerate(rows) if place % every]
         folder = self.path("choice")
         for name, chosen in (("train.tsv", train), ("dev.tsv", dev)):
@@ -252,7 +273,8 @@ def main() -> None:
     error = math.hypot(error_with, error_without)
     took = experiment.took(pretrained)
     print(f"\nPretraining gains {with_it - without:.2f} points, {error:.2f} the standard error of the difference.")
-    print(f"It took {took['wall_minutes']:.0f} minutes, {took['cpu_minutes']:.0f} minutes of processor time.")
+    if took:
+        print(f"It took {took['wall_minutes']:.0f} minutes, {took['cpu_minutes']:.0f} minutes of processor time.")
     summary = {"gain": with_it - without, "standard_error": error, "pretraining": took, "results": results}
     door.write_whole(values.json, json.dumps({**summary, "commands": experiment.commands}, indent=2) + "\n")
 

@@ -129,6 +129,9 @@ def test_what_is_not_there(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
         doors.run(predict, f"--model={plain}", f"--data_dir={tmp_path}")
     with pytest.raises(ValueError, match=r"no test\.tsv, neither there nor in SST-2"):
         doors.run(predict, f"--model={model}", f"--data_dir={tmp_path}")
+    (tmp_path / "test.tsv").write_text("review\nfine\n")
+    with pytest.raises(ValueError, match=r"test\.tsv:2: no column 'sentence'; columns: 'review'$"):  # no flag names it
+        doors.run(predict, f"--model={model}", f"--data_dir={tmp_path}")
     table = tmp_path / "table.tsv"
     table.write_text("review\nfine\n")
     with pytest.raises(

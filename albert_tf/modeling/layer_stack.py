@@ -45,30 +45,26 @@ def run_layers(
       training: whether dropout acts and gradients will be taken.
       first_only: whether the last layer's output is wanted of each sequence's first position alone, float [B, 1, H].
     """
-    last = len(layers) - 1
-    if not training:
-        return list(_outputs(layers, hidden, mask, layout, first_only))
     latest: dict[int, tf.Tensor] = {}  # by variable: its value, as many identities away from it as layers have used it
     outputs = []
     for number, blocks in enumerate(layers):
-        variables = _weights(blocks)
-        values = []
-        for variable in variables:
-            before = latest.get(id(variable))
-            value = tf.convert_to_tensor(variable.value) if before is None else tf.identity(before)
-            latest[id(variable)] = value
-            values.append(tf.identity(value))  # whatever uses a layer makes of it are summed before they join the chain
-        hidden = _apply(blocks, variables, values, hidden, mask, layout, first_only=first_only and number == last)
+        of_first = first_only and number == len(layers) - 1
+        if training:
+            variables = _weights(blocks)
+            values = [_next_use(variable, latest) for variable in variables]
+            hidden = _apply(blocks, variables, values, hidden, mask, layout, first_only=of_first)
+        else:
+            hidden = run_blocks(blocks, hidden, mask, layout, first_only=of_first)
         outputs.append(hidden)
     return outputs
 
 
-def _outputs(
-    layers: Sequence[Blocks], hidden: tf.Tensor, mask: tf.Tensor, layout: PackedLayout | None, first_only: bool
-) -> Iterator[tf.Tensor]:
-    for number, blocks in enumerate(layers):
-        hidden = run_blocks(blocks, hidden, mask, layout, first_only=first_only and number == len(layers) - 1)
-        yield hidden
+def _next_use(variable: keras.Variable, latest: dict[int, tf.Tensor]) -> tf.Tensor:
+    """Value of `variable` for the next layer that uses it; `latest` is moved on."""
+    before = latest.get(id(variable))
+    value = tf.convert_to_tensor(variable.value) if before is None else tf.identity(before)
+    latest[id(variable)] = value
+    return tf.identity(value)  # whatever uses a layer makes of it are summed before they join the chain
 
 
 def run_blocks(

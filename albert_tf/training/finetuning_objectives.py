@@ -6,6 +6,7 @@ a label stands changes the loss.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -22,7 +23,7 @@ NO_LABEL = -1
 _POOLER = "encoder/pooler/"
 
 
-class TaskObjective:
+class TaskObjective(abc.ABC):
     """One loss over the labels of a batch, and what share of them is right; base of those below.
 
     Args:
@@ -70,9 +71,9 @@ class TaskObjective:
     def _count(self, labels: tf.Tensor) -> tf.Tensor:
         return tf.size(labels)
 
+    @abc.abstractmethod
     def _sums(self, logits: tf.Tensor, labels: tf.Tensor) -> list[tf.Tensor]:
         """Sums over rows, one for each of `metrics`."""
-        raise NotImplementedError
 
 
 class LabelObjective(TaskObjective):

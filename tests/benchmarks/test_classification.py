@@ -61,6 +61,8 @@ def test_our_processes_compute_what_the_model_does(tmp_path: pathlib.Path) -> No
     with classification.processes({OURS: {**job, "labels": labels}}) as (ours,):
         found = classification.train([ours], count=1, steps=2)
         loss = ours.ask({"train": [0]})["losses"][0]
+        (one_step,) = classification.train([ours], count=1, steps=1)["rounds"]
+    assert [len(times) for times in one_step.values()] == [1]
     first = -np.log(expected[[0, 1], labels[:2]]).mean()
     # Four steps at a rate of 1e-5 came between.
     assert loss == pytest.approx(first, abs=1e-3)

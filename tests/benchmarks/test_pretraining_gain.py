@@ -23,6 +23,20 @@ def test_rows_to_choose_on_are_taken_out_of_the_training_rows(
     assert train[0] == dev[0] == "sentence\tlabel"
     assert dev[1:] == [rows[0], rows[3], rows[6], rows[9]]
     assert sorted(train[1:] + dev[1:]) == rows
+    (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows[:5]]) + "\n")
+    with pytest.raises(UserError, match=r"train\.tsv: must have at least 6 rows, got 5"):
+        gain.Experiment(str(tmp_path / "out")).rows_to_choose_on(str(tmp_path))
+
+
+def test_a_result_of_another_command_is_not_taken_for_this_ones(tmp_path: pathlib.Path) -> None:
+    experiment = gain.Experiment(str(tmp_path))
+    result = str(tmp_path / "tokenizer")
+    text = tmp_path / "text.txt"
+    text.write_text("One sentence of words.\n")
+    with pytest.raises(UserError, match=r"pipelines\.train_tokenizer ended with exit code 1"):  # too little text
+        experiment.run("pipelines.train_tokenizer", result, input=text, output_dir=result, vocab_size=9000)
+    with pytest.raises(UserError, match=r"tokenizer: made by another command .*; name another --output_dir"):
+        experiment.run("pipelines.train_tokenizer", result, input=text, output_dir=result, vocab_size=8000)
 
 
 def test_one_document_in_twenty_is_held_out(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
