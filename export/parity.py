@@ -17,9 +17,18 @@ from albert_tf.tokenizer_base import Tokenizer
 from export.artifacts import ENCODER_INPUTS
 
 if TYPE_CHECKING:
-    from albert_tf.modeling.models import AlbertPretrainingModel
+    from albert_tf.head_config import HeadConfig
+    from albert_tf.modeling.head_model import AlbertHeadModel
 
 Batch = dict[str, np.ndarray]
+
+CHOICES = 3  # of a multiple-choice input
+# Outputs with a value or a row of values for each token; of a token classifier "logits" too.
+_OF_TOKENS = ("sequence_output", "start_logits", "end_logits")
+# Heads whose "logits" are of classes that exclude each other.
+_CLASSES = ("classifier", "multiple_choice", "token_classifier")
+# What stands for the logit of a forbidden place is far below this; log probabilities are far above.
+_FORBIDDEN = -1e20
 
 SENTENCES = (
     "Yes.",
@@ -81,36 +90,91 @@ def make_batch(rows: Sequence[tuple[list[int], list[int], list[int]]], *, predic
     return {**batch, features.MASKED_LM_POSITIONS: np.stack(spread)}
 
 
-def source_outputs(model: AlbertPretrainingModel, batch: Batch) -> dict[str, np.ndarray]:
-    """Every output of the Keras model: those of the encoder and of both heads."""
-    encoded = model.encoder({name: batch[name] for name in ENCODER_INPUTS})
-    outputs = {
-        **encoded,
-        "masked_lm_logits": model.masked_lm_head(encoded["sequence_output"], batch[features.MASKED_LM_POSITIONS]),
-        "sentence_order_logits": model.sentence_order_head(encoded["pooled_output"]),
-    }
+def head_inputs(head_config: HeadConfig, batch: Batch) -> Batch:
+    """What a model with this head takes, of a batch as `make_batch` gives it.
+
+    For multiple choice each row stands with those behind it as its choices, int32 [B, C, S]; for a conditional span
+    the first of two segments and padding are no place for an answer.
+    """
+    inputs = {name: batch[name] for name in ENCODER_INPUTS}
+    if head_config.head in ("pretraining", "masked_lm"):
+        return {**inputs, features.MASKED_LM_POSITIONS: batch[features.MASKED_LM_POSITIONS]}
+    if head_config.head == "conditional_span":
+        allowed = batch[features.INPUT_MASK] * np.maximum(batch[features.SEGMENT_IDS], _has_one_segment(batch))
+        allowed[:, 0] = 1
+        return {**inputs, features.P_MASK: 1 - allowed}
+    if head_config.head == "multiple_choice":
+        return {
+            name: np.stack([np.roll(value, -shift, axis=0) for shift in range(CHOICES)], axis=1)
+            for name, value in inputs.items()
+        }
+    return inputs
+
+
+def _has_one_segment(batch: Batch) -> np.ndarray:
+    """int32 [B, 1]: 1 for rows of a single text."""
+    return 1 - batch[features.SEGMENT_IDS].max(axis=1, keepdims=True)
+
+
+def source_outputs(model: AlbertHeadModel, inputs: Batch) -> dict[str, np.ndarray]:
+    """Every output of the Keras model for what `head_inputs` gives: those of the head, and of the encoder.
+
+    The encoder's are left out for multiple choice, whose rows are not the encoder's.
+    """
+    outputs = dict(model(inputs))
+    if model.HEAD != "multiple_choice":
+        outputs = {**model.encoder({name: inputs[name] for name in ENCODER_INPUTS}), **outputs}
     return {name: np.asarray(value) for name, value in outputs.items()}
 
 
 def agreement(
-    expected: Sequence[Mapping[str, np.ndarray]], actual: Sequence[Mapping[str, Any]], batches: Sequence[Batch]
+    expected: Sequence[Mapping[str, np.ndarray]],
+    actual: Sequence[Mapping[str, Any]],
+    batches: Sequence[Batch],
+    *,
+    head: str = "pretraining",
 ) -> dict[str, Agreement]:
-    """How well each output in `actual` agrees with `expected`, over all batches. Padding is left out.
+    """How well each output in `actual` agrees with `expected`, over all batches.
+
+    Padding is left out, and what a model says of places that are forbidden. Places of likeliest starts and ends, which
+    two near ones may exchange, count by the difference of their log probabilities, which stand beside them.
+
+    Args:
+      expected: outputs of the source for each batch.
+      actual: those of an artefact; outputs that it does not have are left out.
+      batches: what both were given.
+      head: name of the head.
 
     Raises:
       ValueError: if an output has another shape, or holds a number that is not finite.
     """
     pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for expected_outputs, actual_outputs, batch in zip(expected, actual, batches, strict=True):
+        mask = batch[features.INPUT_MASK].astype(bool)
         for name, value in actual_outputs.items():
             wanted, got = expected_outputs[name], np.asarray(value)
             if got.shape != wanted.shape:
                 raise ValueError(f"{name} has shape {list(got.shape)}, the source gives {list(wanted.shape)}")
-            mask = batch[features.INPUT_MASK].astype(bool)
+            if np.issubdtype(wanted.dtype, np.integer):
+                continue
+            if not np.isfinite(got).all():
+                raise ValueError(f"{name} is not finite")
+            of_tokens = name in _OF_TOKENS or (name == "logits" and head == "token_classifier")
+            if wanted.ndim == 1:  # one vector: a single number has no direction
+                wanted, got = wanted[None], got[None]
             for row in range(len(wanted)):
-                keep = mask[row] if name == "sequence_output" else slice(None)
-                pairs.setdefault(name, []).append((wanted[row][keep].ravel(), got[row][keep].ravel()))
-    return {name: _agreement(name, rows) for name, rows in pairs.items()}
+                keep: Any = mask[row] if of_tokens else slice(None)
+                rows = wanted[row][keep], got[row][keep]
+                if name.endswith("_log_probs"):
+                    is_real = rows[0] > _FORBIDDEN
+                    rows = rows[0][is_real], rows[1][is_real]
+                pairs.setdefault(name, []).append(rows)
+    return {name: _agreement(rows, _classes_of(name, head)) for name, rows in pairs.items()}
+
+
+def _classes_of(name: str, head: str) -> bool:
+    """Whether an output's last axis holds logits of a few classes."""
+    return name == "sentence_order_logits" or (name == "logits" and head in _CLASSES)
 
 
 def check(found: Mapping[str, Agreement], bound: Bound, *, artefact: str) -> None:
@@ -138,25 +202,21 @@ def check(found: Mapping[str, Agreement], bound: Bound, *, artefact: str) -> Non
             )
 
 
-def _agreement(name: str, rows: Iterable[tuple[np.ndarray, np.ndarray]]) -> Agreement:
+def _agreement(rows: Iterable[tuple[np.ndarray, np.ndarray]], is_of_classes: bool) -> Agreement:
     largest = difference = probability = 0.0
     cosine = 1.0
-    is_small_head = False
     for wanted, got in rows:
         wanted, got = wanted.astype(np.float64), got.astype(np.float64)
-        if not np.isfinite(got).all():
-            raise ValueError(f"{name} is not finite")
         largest = max(largest, np.abs(wanted).max(initial=0.0))
         difference = max(difference, np.abs(wanted - got).max(initial=0.0))
         norms = np.linalg.norm(wanted) * np.linalg.norm(got)
-        cosine = min(cosine, float(wanted @ got / norms) if norms else 1.0)
-        if name.endswith("_logits") and wanted.size == 2:
-            is_small_head = True
-            probability = max(probability, float(np.abs(_softmax(wanted) - _softmax(got)).max()))
+        cosine = min(cosine, float(np.vdot(wanted, got) / norms) if norms else 1.0)
+        if is_of_classes:
+            probability = max(probability, float(np.abs(_softmax(wanted) - _softmax(got)).max(initial=0.0)))
     relative = float(difference / largest if largest else difference)
-    return Agreement(relative=relative, cosine=cosine, probability=probability if is_small_head else None)
+    return Agreement(relative=relative, cosine=cosine, probability=probability if is_of_classes else None)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
-    exponentials = np.exp(logits - logits.max())
-    return np.asarray(exponentials / exponentials.sum())
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 # The same weights give the same numbers; other files of them may hold narrower ones.
 MAX_DIFFERENCE = 1e-5
-CHOICES = 3  # of a multiple-choice input
 ROWS, LONGEST = 6, 64
 TEXTS = (
     *parity.SENTENCES,
@@ -193,7 +192,9 @@ def _outputs(model: Any, batch: parity.Batch, *, with_head: bool) -> dict[str, n
     elif head == "conditional_span":
         inputs["p_mask"] = 1 - batch[features.INPUT_MASK]
     elif head == "multiple_choice":
-        rolled = {name: [np.roll(value, shift, axis=0) for shift in range(CHOICES)] for name, value in inputs.items()}
+        rolled = {
+            name: [np.roll(value, shift, axis=0) for shift in range(parity.CHOICES)] for name, value in inputs.items()
+        }
         inputs = {name: np.stack(values, axis=1) for name, values in rolled.items()}
     return {name: np.asarray(value) for name, value in {**outputs, **model.forward(inputs)}.items()}
 
