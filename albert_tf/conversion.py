@@ -26,6 +26,7 @@ from albert_tf.tokenizer_files import CONFIG_FILE as TOKENIZER_CONFIG_FILE
 from albert_tf.weight_shapes import weight_shapes
 
 OWN = "albert_tf"
+FORMATS = (*reading.DIALECTS, OWN)
 REPORT_FILE = "conversion_report.json"
 _ADVICE = "name another folder, or pass --overwrite to replace it"
 

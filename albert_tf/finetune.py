@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door, startup, training_door
+from albert_tf.conversion import FORMATS
 from albert_tf.files import exists
+from albert_tf.head_config import HEADS
 from albert_tf.model_directory import read_training
 from albert_tf.tasks.making import TASKS, make_task, task_name, task_options
 from albert_tf.training import presets, seeds
@@ -46,8 +48,8 @@ with door.group("Files"):
     flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
     flags.DEFINE_string("model", None, "Model directory or checkpoint to start from.")
     flags.DEFINE_string("output_dir", None, "Folder of the run: checkpoints, metrics, and at the end model/.")
-    flags.DEFINE_string("model_format", None, "The checkpoint's format, where it cannot be found out.")
-    flags.DEFINE_string("model_head", None, "The checkpoint's head, where its files cannot tell it.")
+    flags.DEFINE_enum("model_format", None, FORMATS, "The checkpoint's format, where it cannot be found out.")
+    flags.DEFINE_enum("model_head", None, HEADS, "The checkpoint's head, where its files cannot tell it.")
 
 with door.group("Files of your own"):
     flags.DEFINE_string("text_column", None, "Column of the text, or of the first of two; by default text.")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +20,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.training.pretraining import Pretraining
 from albert_tf.training.settings import PretrainingSettings
 from tests.data import toy
-from tests.training.free_ports import local_hosts
+from tests.end_to_end.worker_processes import two_workers
 
 pytestmark = pytest.mark.xdist_group("workers")
 
@@ -63,30 +61,12 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PretrainingSettings:
 
 @contextlib.contextmanager
 def workers(settings: PretrainingSettings) -> Iterator[list[subprocess.Popen[str]]]:
-    """Starts both, with a proxy in the environment that answers nobody."""
     names = ["data_dir", "output_dir", "num_train_steps", "num_warmup_steps", "learning_rate", "train_batch_size"]
     names += ["save_checkpoints_steps", "shards_in_flight", "seed", "log_example_ids"]
     config = pathlib.Path(settings.data_dir).parent / "config.json"
-    command = [sys.executable, "-m", "albert_tf.pretrain", "--strategy=multi_worker", f"--config={config}"]
-    command += [
-        f"--worker_hosts={','.join(local_hosts(2))}",
-        *(f"--{name}={getattr(settings, name)}" for name in names),
-    ]
-    proxies = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-    started = [
-        subprocess.Popen(
-            [*command, f"--worker_index={index}"], stderr=subprocess.PIPE, text=True, env={**os.environ, **proxies}
-        )
-        for index in range(2)
-    ]
-    try:
+    flags = {"config": config, **{name: getattr(settings, name) for name in names}}
+    with two_workers("albert_tf.pretrain", flags) as started:
         yield started
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-            if process.stderr:
-                process.stderr.close()
 
 
 def wait_for_step(settings: PretrainingSettings, target: int, processes: Sequence[subprocess.Popen[str]]) -> None:
