@@ -12,20 +12,27 @@ All are UTF-8, with or without a byte-order mark, with the line ends of Unix or 
 
 from __future__ import annotations
 
-import csv
 import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
 from albert_tf.files import is_remote
-from albert_tf.tasks.tables import JSON_LINES, Row, column_names, decode_lines, ending_of, json_rows, without_end
+from albert_tf.tasks.tables import (
+    JSON_LINES,
+    Row,
+    column_names,
+    decode_lines,
+    ending_of,
+    json_rows,
+    records,
+    without_end,
+)
 
 FORMATS = ("lines", "tsv", "csv", "jsonl")
 STANDARD_INPUT = "-"
 LINE = "text"  # column of the format "lines"
 _ENDINGS = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", **dict.fromkeys(JSON_LINES, "jsonl")}
-_LONGEST_CELL = 1 << 24  # characters; more is a quote that is never closed
 
 _Item = TypeVar("_Item")
 
@@ -58,7 +65,8 @@ def stream_rows(path: str, format: str | None = None) -> Iterator[Row]:
         elif format == "jsonl":
             yield from json_rows(lines, name)
         else:
-            yield from _table_rows(_csv_records(lines, name) if format == "csv" else _tsv_records(lines), name, format)
+            cut = ((number, without_end(line)) for number, line in lines)
+            yield from _table_rows(records(cut, name, "," if format == "csv" else "\t"), name, format)
 
 
 def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
@@ -79,28 +87,10 @@ def _opened(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def _tsv_records(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    for number, line in lines:
-        yield number, without_end(line).split("\t")
-
-
-def _csv_records(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, list[str]]]:
-    """Records with the number of the line they begin at."""
-    csv.field_size_limit(_LONGEST_CELL)
-    records = csv.reader((line for _, line in lines), strict=True)
-    begun = 1
-    try:
-        for cells in records:
-            yield begun, cells or [""]
-            begun = records.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{name}:{begun}: not valid CSV: {error}") from error
-
-
-def _table_rows(records: Iterable[tuple[int, list[str]]], name: str, format: str) -> Iterator[Row]:
+def _table_rows(found: Iterable[tuple[int, list[str]]], name: str, format: str) -> Iterator[Row]:
     header: list[str] | None = None
     blank = 0  # the line of a blank row, which may stand at the end only
-    for number, cells in records:
+    for number, cells in found:
         if header is None:
             header = column_names(cells, f"{name}:{number}")
             continue

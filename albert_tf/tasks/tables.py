@@ -23,6 +23,7 @@ from albert_tf.json_object import parse_object
 SEPARATORS = {".tsv": "\t", ".txt": "\t", ".tab": "\t", ".csv": ","}
 JSON_LINES = (".jsonl", ".json")
 ENDINGS = (*SEPARATORS, *JSON_LINES)
+_LONGEST_RECORD = 1 << 24  # characters of a CSV record over several lines; more is a quote that is never closed
 
 
 class MissingColumnError(ValueError):
@@ -139,9 +140,9 @@ def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: 
         return
     if ending not in SEPARATORS:
         raise ValueError(f"{path}: must end in one of {', '.join(ENDINGS)}")
-    records = _read_csv(path) if SEPARATORS[ending] == "," else _read_tsv(path)
+    separator = SEPARATORS[ending]
     header = list(columns) if columns is not None else None
-    for number, cells in _without_trailing_blanks(records):
+    for number, cells in _without_trailing_blanks(records(read_lines(path), path, separator)):
         if header is None:
             header = column_names(cells, f"{path}:{number}")
             continue
@@ -150,7 +151,7 @@ def read_rows(path: str, *, columns: Sequence[str] | None = None, may_be_short: 
         if len(cells) > len(header) or (len(cells) < len(header) and not may_be_short):
             raise ValueError(
                 f"{path}:{number}: must have {len(header)} cells ({', '.join(header)}), got {len(cells)}"
-                + (" between tabs" if SEPARATORS[ending] == "\t" else " between commas")
+                + (" between tabs" if separator == "\t" else " between commas")
             )
         yield Row(f"{path}:{number}", dict(zip(header, cells, strict=False)))
 
@@ -164,8 +165,8 @@ def header_of(path: str) -> list[str]:
     if ending_of(path) in JSON_LINES:
         first = next(json_rows(read_lines(path), path), None)
         return list(first.cells) if first else []
-    records = _read_csv(path) if SEPARATORS.get(ending_of(path)) == "," else _read_tsv(path)
-    return [cell.strip() for cell in next(records, (0, []))[1]]
+    separator = SEPARATORS.get(ending_of(path), "\t")
+    return [cell.strip() for cell in next(records(read_lines(path), path, separator), (0, []))[1]]
 
 
 def column_names(cells: Sequence[str], source: str) -> list[str]:
@@ -196,23 +197,35 @@ def json_rows(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
                 raise ValueError(str(error).replace(f"{source}:1:", f"{source}:", 1)) from error
 
 
-def _read_tsv(path: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(path):
-        yield number, line.split("\t")
+def records(lines: Iterable[tuple[int, str]], name: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Cells of each record of a table, with the number of the line that it begins at.
 
+    Args:
+      lines: numbered lines of the file `name`, without their ends.
+      name: of the file, for errors.
+      separator: a tab, where a record is a line and a quote a character like any other; or a comma (RFC 4180).
 
-def _read_csv(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Records with the number of the line they begin at. Quotes are even in number where a record ends."""
-    begun, parts, is_open = 0, list[str](), False
-    for number, line in read_lines(path):
+    Raises:
+      ValueError: for records that are not as above, with the place.
+    """
+    if separator == "\t":
+        for number, line in lines:
+            yield number, line.split("\t")
+        return
+    begun, length, parts, is_open = 0, 0, list[str](), False
+    for number, line in lines:
         begun = begun if is_open else number
         parts.append(line)
-        is_open ^= line.count('"') % 2 == 1
+        length += len(line)
+        is_open ^= line.count('"') % 2 == 1  # quotes are even in number where a record ends
         if not is_open:
-            yield begun, _csv_cells("\n".join(parts), f"{path}:{begun}")
+            yield begun, _csv_cells("\n".join(parts), f"{name}:{begun}")
             parts.clear()
+            length = 0
+        elif length > _LONGEST_RECORD:
+            break
     if is_open:
-        raise ValueError(f'{path}:{begun}: a quote (") that is never closed; inside a cell in quotes double it ("")')
+        raise ValueError(f'{name}:{begun}: a quote (") that is never closed; inside a cell in quotes double it ("")')
 
 
 def _csv_cells(record: str, source: str) -> list[str]:
@@ -231,10 +244,10 @@ def _csv_cells(record: str, source: str) -> list[str]:
     return rows[0]
 
 
-def _without_trailing_blanks(records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+def _without_trailing_blanks(found: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     """Records but for blank lines at the end; blank ones between stay, to be refused or read as empty cells."""
     blank = []
-    for record in records:
+    for record in found:
         if record[1] == [""]:
             blank.append(record)
             continue

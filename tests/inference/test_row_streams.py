@@ -59,7 +59,7 @@ def test_rows_know_their_lines(tmp_path: pathlib.Path) -> None:
         ("a.tsv", b"text\tlabel\n\na\tb\n", r"a\.tsv:2: must have 2 cells between tabs \(text, label\), got 0"),
         ("a.tsv", b"text\ttext\n", r"a\.tsv:1: two columns have the name 'text'"),
         ("a.tsv", b"text\na\tb\n", r"a\.tsv:2: must have one cell \(text\), got 2"),
-        ("a.csv", b'text\na\n"b\nc\n', r"a\.csv:3: not valid CSV"),
+        ("a.csv", b'text\na\n"b\nc\n', r"a\.csv:3: a quote \(\"\) that is never closed"),
         ("a.jsonl", b'{"a": 1}\n{"a": }\n', r"a\.jsonl:2:7: not valid JSON"),
         ("a.jsonl", b"[1]\n", r"a\.jsonl:1: must hold a JSON object, got list"),
     ],

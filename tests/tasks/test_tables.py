@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import pathlib
 
 import pytest
 
-from albert_tf.tasks.tables import header_of, read_rows
+from albert_tf.tasks.tables import header_of, read_rows, records
 
 
 def rows(tmp_path: pathlib.Path, name: str, content: str | bytes, **options) -> list[tuple[int, dict]]:
@@ -115,3 +116,9 @@ def test_cells_are_checked(tmp_path: pathlib.Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             read(column)
+
+
+def test_a_quote_that_is_never_closed_ends_the_reading() -> None:
+    lines = itertools.chain([(1, 'text,"b')], ((number, "x" * 1_000_000) for number in itertools.count(2)))
+    with pytest.raises(ValueError, match=r'endless\.csv:1: a quote \("\) that is never closed'):
+        list(records(lines, "endless.csv", ","))
