@@ -106,8 +106,8 @@ def main() -> None:
         door.check_directory(values.output_dir, replace=values.overwrite)
     from albert_tf.inference.answers import AnswerSettings
     from albert_tf.inference.loaded_model import load
-    from albert_tf.inference.model_runner import ModelRunner
     from albert_tf.inference.text_answers import TextAnswerer
+    from albert_tf.modeling.model_runner import ModelRunner
 
     loaded = load(values.model)
     task = task_of(loaded, values.task, values.data_dir)

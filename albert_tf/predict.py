@@ -149,7 +149,7 @@ def main() -> None:
     )
     from albert_tf.inference.answers import make_answerer
     from albert_tf.inference.loaded_model import load
-    from albert_tf.inference.model_runner import ModelRunner
+    from albert_tf.modeling.model_runner import ModelRunner
 
     loaded = load(values.model)
     runner = ModelRunner(loaded.model, batch_size=values.batch_size, sort_by_length=values.sort_by_length)

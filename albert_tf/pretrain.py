@@ -6,7 +6,9 @@ Example:
       --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=0.006
 
 The shape of the model comes from --config (an albert_config.json), from --model_size, or from single shape flags; shape
-flags change single fields of --model_size. Without --config the vocabulary size is that of the data.
+flags change single fields of --model_size. Without --config the vocabulary size is that of the data. With --model the
+run begins with the weights and the shape that are there: a model of the same vocabulary learns your domain, or longer
+texts. The optimizer and the learning rate's schedule begin anew.
 
 A run that was interrupted goes on from its newest checkpoint when the same command is given again, and ends with the
 same weights. The result is output_dir/model; figures by step are in output_dir/metrics.jsonl and, for TensorBoard, in
@@ -25,16 +27,27 @@ from absl import flags, logging
 
 from albert_tf import door, shape_flags, startup, training_door
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import FORMATS
 from albert_tf.data import manifest
+from albert_tf.head_config import HEADS
 from albert_tf.model_directory import read_training
-from albert_tf.training import report
+from albert_tf.training import rates, report
 from albert_tf.training import settings as settings_module
 from albert_tf.training.inputs import read_inputs
+from albert_tf.training.warm_start import WarmStart, read_warm_start
+
+# What of a model's shape is no matter of its weights.
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_FAR_OFF = 2.0  # times the advised rate, or a share of it: worth a word
 
 with door.group("Files"):
     flags.DEFINE_string("data_dir", None, "Data directory to train on, from pipelines.build_pretraining_data.")
     flags.DEFINE_string("eval_data_dir", None, "Held-out data directory, made with the same tokenizer.")
     flags.DEFINE_string("output_dir", None, "Folder of the run: checkpoints, metrics, and at the end model/.")
+
+    flags.DEFINE_string("model", None, "Model directory or checkpoint to go on from; by default a new model is made.")
+    flags.DEFINE_enum("model_format", None, FORMATS, "The checkpoint's format, where it cannot be found out.")
+    flags.DEFINE_enum("model_head", None, HEADS, "The checkpoint's head, where its files cannot tell it.")
 
 shape_flags.define()
 
@@ -44,8 +57,8 @@ with door.group("Training"):
     flags.DEFINE_float(
         "learning_rate",
         None,
-        "Learning rate that the warm-up aims at. The paper's is 0.00176 for batches of 4,096; small models and batches "
-        "take 5e-4 to 6e-3.",
+        "Learning rate that the warm-up aims at. The paper's for LAMB is 0.00176 for batches of 4,096, and goes with "
+        "the square root of the batch; small models take 5e-4 to 6e-3.",
     )
     flags.DEFINE_integer("train_batch_size", 32, "Examples of a step, over all devices.")
     flags.DEFINE_enum("optimizer", "lamb", settings_module.OPTIMIZERS, "Optimizer.")
@@ -68,6 +81,19 @@ with door.group("While it runs"):
     flags.DEFINE_integer("max_eval_examples", None, "Held-out examples to use; by default all.")
 
 
+def make_shape(values: Any, data: manifest.DataDirectory, start: WarmStart | None) -> AlbertConfig:
+    """Shape of the model: that of the flags, or of the model to start from.
+
+    Raises:
+      door.UsageError: for flags that exclude each other, or are out of range.
+      ValueError: for a damaged --config.
+    """
+    if start is None:
+        return shape_flags.make_config(values, vocab_size=data.vocab_size)
+    with door.checking_flags():
+        return shape_flags.change_config(values, start.config, free=DROPOUTS, given_by="--model")
+
+
 def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
     """Settings of the run from the flags' values, which have the same names.
 
@@ -83,14 +109,19 @@ def main() -> None:
     values = flags.FLAGS
     training_door.check_tpu(values)
     data = manifest.read_data_directory(values.data_dir)
-    settings = make_settings(values, shape_flags.make_config(values, vocab_size=data.vocab_size))
+    start = None
+    if values.model is not None:
+        start = read_warm_start(values.model, format=values.model_format, head=values.model_head)
+    elif values.model_format or values.model_head:
+        raise door.UsageError("--model_format and --model_head are about --model, which is not given")
+    settings = make_settings(values, make_shape(values, data, start))
     with training_door.keeping_folder(settings.output_dir, training_door.find_workers(settings, values)):
-        _run(settings, data)
+        _run(settings, data, start)
 
 
-def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory) -> None:
+def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory, start: WarmStart | None) -> None:
     """Trains from the newest checkpoint to the end, and reports."""
-    fingerprint = settings.fingerprint(data.digest)
+    fingerprint = settings.fingerprint(data.digest, start.digest if start else None)
     training_door.claim_output(settings.output_dir, fingerprint, kind="pretraining")
     model_path = os.path.join(settings.output_dir, "model")
     if training_door.has_content(model_path):
@@ -101,7 +132,8 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
             return
         logging.info("it is evaluated on %s", settings.eval_data_dir)
 
-    inputs = read_inputs(settings)
+    inputs = read_inputs(settings, start)
+    _warn_of_rate(settings)
     _warn_of_unseen_positions(settings.config, data)
 
     startup.prepare_training(remat=settings.remat, strategy=settings.strategy)
@@ -125,6 +157,21 @@ def _warn_of_unseen_positions(shape: AlbertConfig, data: manifest.DataDirectory)
             shape.max_position_embeddings,
             data.max_seq_length,
             data.max_seq_length,
+        )
+
+
+def _warn_of_rate(settings: settings_module.PretrainingSettings) -> None:
+    """Of LAMB's rate for models as large as the paper's; smaller ones bear far more."""
+    if settings.optimizer != "lamb" or settings.config.hidden_size < rates.PAPER_HIDDEN_SIZE:
+        return
+    advised = rates.lamb_rate(settings.train_batch_size)
+    if not 1 / _FAR_OFF <= settings.learning_rate / advised <= _FAR_OFF:
+        logging.warning(
+            "--learning_rate is %g; the paper's for LAMB, scaled with the square root of the batch, is %.2g for "
+            "batches of %d",
+            settings.learning_rate,
+            advised,
+            settings.train_batch_size,
         )
 
 

@@ -6,6 +6,7 @@ A door calls `define()` where it defines its own flags, and `make_config(flags.F
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 from absl import flags
@@ -41,6 +42,22 @@ def define() -> None:
                 flags.DEFINE_enum(field.name, None, _CHOICES[field.name], text)
             else:
                 flags.DEFINE_boolean(field.name, None, text)
+
+
+def change_config(values: Any, given: AlbertConfig, *, free: Collection[str], given_by: str) -> AlbertConfig:
+    """The shape `given`, with the fields changed that flags name and that are `free`.
+
+    Raises:
+      ValueError: for a flag that would change another field, naming what gives the shape, or one out of range.
+    """
+    named = {name: getattr(values, name) for name in ("config", "model_size") if getattr(values, name) is not None}
+    shape = {field.name: value for field in _FIELDS if (value := getattr(values, field.name)) is not None}
+    for name in (*named, *(name for name in shape if name not in free)):
+        raise ValueError(
+            f"{name} cannot be given: the shape is that of {given_by}, whose weights fit no other. Leave one of the "
+            "two away"
+        )
+    return given.replace(**shape)
 
 
 def make_config(values: Any, *, vocab_size: int) -> AlbertConfig:

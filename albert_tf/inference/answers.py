@@ -11,7 +11,7 @@ from albert_tf.tasks.tables import Row
 
 if TYPE_CHECKING:
     from albert_tf.inference.loaded_model import LoadedModel
-    from albert_tf.inference.model_runner import ModelRunner
+    from albert_tf.modeling.model_runner import ModelRunner
 
 Answer = dict[str, Any]
 

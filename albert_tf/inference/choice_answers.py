@@ -10,8 +10,8 @@ import numpy as np
 
 from albert_tf import features
 from albert_tf.inference.answers import Answer, Answerer, text_or_none
-from albert_tf.inference.model_runner import pad_rows
 from albert_tf.inference.outputs import rounded
+from albert_tf.modeling.model_runner import pad_rows
 from albert_tf.tasks.predictions import softmax
 from albert_tf.tasks.tables import Row
 from albert_tf.tokenizer_base import Tokenizer, truncate_pair

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import features
-from albert_tf.inference.model_runner import pad_rows, plan_batches, quickest_form
 from albert_tf.modeling.encoder import ENCODER_INPUTS, Form
 from albert_tf.modeling.head_model import AlbertHeadModel
+from albert_tf.modeling.model_runner import pad_rows, plan_batches, quickest_form
 from albert_tf.tokenizer_base import Tokenizer
 
 Pooling = Literal["cls", "mean"]

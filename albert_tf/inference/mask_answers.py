@@ -11,9 +11,9 @@ import numpy as np
 from albert_tf import features
 from albert_tf.inference.answers import Answer, Answerer, AnswerSettings, text_or_none
 from albert_tf.inference.loaded_model import LoadedModel
-from albert_tf.inference.model_runner import ModelRunner
 from albert_tf.inference.outputs import rounded
 from albert_tf.marked_text import MARKER, MarkedTextEncoder
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.tasks.predictions import softmax
 from albert_tf.tasks.tables import Row
 

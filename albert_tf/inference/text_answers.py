@@ -12,8 +12,8 @@ from albert_tf import features
 from albert_tf.head_config import HeadConfig
 from albert_tf.inference.answers import Answer, Answerer, AnswerSettings, text_or_none
 from albert_tf.inference.loaded_model import LoadedModel
-from albert_tf.inference.model_runner import ModelRunner
 from albert_tf.inference.outputs import rounded
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.tasks.features import EncodedExamples, encode
 from albert_tf.tasks.labelled_files import FileTask
 from albert_tf.tasks.predictions import Prediction, predict

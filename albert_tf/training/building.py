@@ -21,6 +21,7 @@ from albert_tf.training.loss_scale import LossScale
 from albert_tf.training.objectives import PretrainingObjective
 from albert_tf.training.optimizers import AdamWeightDecay, Lamb
 from albert_tf.training.settings import PretrainingSettings, RunSettings
+from albert_tf.training.warm_start import WarmStart
 
 _OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -32,11 +33,15 @@ def build_pretraining_trainer(
     *,
     form: Form,
     sentence_objective: SentenceObjective = "sop",
+    start: WarmStart | None = None,
 ) -> Trainer:
-    """The trainer of a pretraining run, of a new model."""
+    """The trainer of a pretraining run, of a new model or of one to `start` from."""
 
     def make_model(policy: str) -> AlbertHeadModel:
-        return AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
+        model = AlbertPretrainingModel(settings.config, seed=settings.seed, dtype=policy)
+        if start is not None:
+            start.assign(model)
+        return model
 
     return build_trainer(settings, strategy, make_model, PretrainingObjective(sentence_objective), form=form)
 

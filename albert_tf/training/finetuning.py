@@ -11,14 +11,15 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.modeling.head_model import AlbertHeadModel
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.modeling.models import make_model
-from albert_tf.training import collapse
+from albert_tf.training import collapse, interrupts
 from albert_tf.training.building import build_trainer
 from albert_tf.training.example_batches import ExampleOrder, training_batches
 from albert_tf.training.finetuning_inputs import FinetuningInputs, Logits, examples_digest
 from albert_tf.training.finetuning_objectives import make_objective
 from albert_tf.training.finetuning_settings import FinetuningSettings
-from albert_tf.training.prediction import Predictor
+from albert_tf.training.prediction import predict_logits
 from albert_tf.training.run import Run
 
 if TYPE_CHECKING:
@@ -64,12 +65,13 @@ class Finetuning(Run):
             lambda: build_trainer(settings, self._strategy, self._make_model, self._objective, form=self._form),
             len(inputs.train),
         )
-        self._predictor = Predictor(
+        self._runner = ModelRunner(
             self._model,
             self._strategy,
             batch_size=settings.eval_batch_size or settings.train_batch_size,
             form=self._form,
             seq_length=self._seq_length,
+            around_batch=interrupts.held_back,  # TensorFlow does not bear an exception while it builds a graph
         )
 
     def _make_model(self, policy: str) -> AlbertHeadModel:
@@ -92,11 +94,11 @@ class Finetuning(Run):
         figures: dict[str, float] = {}
         if not inputs.held_out:
             sample = inputs.train.select(np.arange(min(len(inputs.train), _SAMPLE)))
-            logits = self._predictor.logits(sample)
+            logits = predict_logits(self._runner, sample)
             figures = {f"train_{name}": value for name, value in self._loss(sample, logits).items()}
             self.collapse = self._notice(sample, logits)
         for number, (name, held_out) in enumerate(inputs.held_out.items()):
-            logits = self._predictor.logits(held_out.examples)
+            logits = predict_logits(self._runner, held_out.examples)
             found = {"loss": self._loss(held_out.examples, logits)["loss"], **held_out.score(logits)}
             start = f"{name}_" if len(inputs.held_out) > 1 else ""
             figures |= {f"{start}{figure}": float(value) for figure, value in found.items()}

@@ -25,7 +25,7 @@ class HeldOut:
 
     Attributes:
       examples: their rows, with labels.
-      score: figures by name of the logits of all rows, as `Predictor.logits` gives them.
+      score: figures by name of the logits of all rows, as `predict_logits` gives them.
     """
 
     examples: EncodedExamples

@@ -11,19 +11,21 @@ from albert_tf.data.manifest import DATASET_FILE, DIGITS_SHOWN, DataDirectory, r
 from albert_tf.model_directory import load_tokenizer
 from albert_tf.tokenizer_base import Tokenizer
 from albert_tf.training.settings import PretrainingSettings
+from albert_tf.training.warm_start import WarmStart
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Training data, held-out data if any, and the tokenizer of both."""
+    """Training data, held-out data if any, the tokenizer of both, and the model to start from if any."""
 
     data: DataDirectory
     held_out: DataDirectory | None
     tokenizer: Tokenizer
+    start: WarmStart | None = None
 
 
-def read_inputs(settings: PretrainingSettings) -> Inputs:
-    """Inputs of a run.
+def read_inputs(settings: PretrainingSettings, start: WarmStart | None = None) -> Inputs:
+    """Inputs of a run, of a new model or of one to `start` from.
 
     Raises:
       ValueError: naming file, key and values of what does not fit.
@@ -37,6 +39,8 @@ def read_inputs(settings: PretrainingSettings) -> Inputs:
             f"{source}: made with the tokenizer {data.tokenizer_digest[:DIGITS_SHOWN]}, but the files beside it in "
             f"{settings.data_dir} are {tokenizer.digest[:DIGITS_SHOWN]}; build the shards again"
         )
+    if start is not None:
+        _check_same_pieces(start, data, tokenizer, source)
     config = settings.config
     if config.vocab_size != data.vocab_size:
         raise ValueError(f"{source}: vocab_size must be that of the model, {config.vocab_size}, got {data.vocab_size}")
@@ -56,4 +60,22 @@ def read_inputs(settings: PretrainingSettings) -> Inputs:
             f"{source}: train_batch_size must be at most the number of examples, {data.num_examples}, got "
             f"{settings.train_batch_size}"
         )
-    return Inputs(data=data, held_out=held_out, tokenizer=tokenizer)
+    return Inputs(data=data, held_out=held_out, tokenizer=tokenizer, start=start)
+
+
+def _check_same_pieces(start: WarmStart, data: DataDirectory, tokenizer: Tokenizer, source: str) -> None:
+    """Refuses data whose ids mean other pieces than the model's.
+
+    Raises:
+      ValueError: saying how the data can be made.
+    """
+    advice = f"build the shards again with --tokenizer={start.path}, or begin with a new model"
+    if start.config.vocab_size != data.vocab_size:
+        raise ValueError(
+            f"{source}: made for {data.vocab_size} pieces, {start.path} has {start.config.vocab_size}; a change of the "
+            f"vocabulary would leave the embeddings without meaning: {advice}"
+        )
+    if start.tokenizer is None:
+        logging.warning("%s has no tokenizer: whether its pieces are those of the data cannot be told", start.path)
+    elif start.tokenizer.digest != tokenizer.digest:
+        raise ValueError(f"{source}: made with another tokenizer than that of {start.path}: {advice}")

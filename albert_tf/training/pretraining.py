@@ -41,11 +41,13 @@ class Pretraining(Run):
     ) -> None:
         self.settings = settings
         inputs = inputs or read_inputs(settings)
-        self._data, self._held_out = inputs.data, inputs.held_out
+        self._data, self._held_out, self._start = inputs.data, inputs.held_out, inputs.start
         super().__init__(settings, progress, inputs.tokenizer)
         objective = self._data.sentence_objective
         self._build(
-            lambda: build_pretraining_trainer(settings, self._strategy, form=self._form, sentence_objective=objective),
+            lambda: build_pretraining_trainer(
+                settings, self._strategy, form=self._form, sentence_objective=objective, start=self._start
+            ),
             self._data.num_examples,
         )
 
@@ -76,7 +78,8 @@ class Pretraining(Run):
             "step": step,
             "max_seq_length": self._data.max_seq_length,
             "sentence_objective": self._data.sentence_objective,
-            "settings": self.settings.fingerprint(self._data.digest),
+            "start": self.settings.model,
+            "settings": self.settings.fingerprint(self._data.digest, self._start.digest if self._start else None),
             "eval_data_dir": self.settings.eval_data_dir,
             "evaluation": dict(figures),
         }
@@ -89,7 +92,8 @@ class Pretraining(Run):
 
     def _same_on_all_workers(self) -> dict[str, Any]:
         held_out = self._held_out.digest if self._held_out else ""
-        data = {"training data": self._data.digest, "held-out data": held_out}
+        start = self._start.digest if self._start else ""
+        data = {"training data": self._data.digest, "held-out data": held_out, "model": start}
         return {**super()._same_on_all_workers(), **data}
 
     @property

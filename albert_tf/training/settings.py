@@ -197,6 +197,7 @@ class PretrainingSettings(RunSettings):
       eval_data_dir: held-out data directory, or None.
       max_eval_examples: held-out examples to use, from the beginning; None for all.
       shards_in_flight: shards that are read and mixed together.
+      model: model directory or checkpoint to start from; None begins with a new model.
     """
 
     data_dir: str
@@ -204,6 +205,7 @@ class PretrainingSettings(RunSettings):
     eval_data_dir: str | None = None
     max_eval_examples: int | None = None
     shards_in_flight: int = 4
+    model: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,11 +216,17 @@ class PretrainingSettings(RunSettings):
         same = super().same_on_all_workers()
         return {**same, "config": self.config.to_dict(), "eval_data_dir": self.eval_data_dir is not None}
 
-    def fingerprint(self, data_digest: str) -> dict[str, Any]:
-        """What decides the weights, ready for JSON; `data_digest` is that of the training data's dataset.json."""
+    def fingerprint(self, data_digest: str, start_digest: str | None = None) -> dict[str, Any]:
+        """What decides the weights, ready for JSON.
+
+        Args:
+          data_digest: of the training data's dataset.json.
+          start_digest: of the weights to start from; None for a new model.
+        """
         config = {f"config.{name}": value for name, value in self.config.to_dict().items()}
         decisive = (*DECISIVE, "shards_in_flight")
-        return {"data": data_digest, **{name: getattr(self, name) for name in decisive}, **config}
+        start = {} if start_digest is None else {"start": start_digest}
+        return {"data": data_digest, **start, **{name: getattr(self, name) for name in decisive}, **config}
 
 
 def to_json(fingerprint: Mapping[str, Any]) -> str:

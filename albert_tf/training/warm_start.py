@@ -1,4 +1,4 @@
-"""The model that fine-tuning starts from: its encoder is kept, and its head where it is the one that is wanted."""
+"""The model that a run starts from: its encoder is kept, and its head where it is the one that is wanted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,12 @@ class WarmStart:
     digest: str
 
     def keeps_head(self, head: HeadConfig) -> bool:
-        """Whether the head that is wanted is the one that is there: of that kind, with those labels."""
+        """Whether the head that is wanted is the one that is there: of that kind, with those labels.
+
+        Of the two pretraining heads one may be there alone.
+        """
+        if {head.head, self.head.head} <= {"pretraining", "masked_lm"}:
+            return True
         same = (head.head, head.num_labels) == (self.head.head, self.head.num_labels)
         return same and self.head.labels in (None, head.labels)
 

@@ -36,7 +36,7 @@ class Contender(Protocol):
 def padded_batches(job: dict[str, Any]) -> list[dict[str, np.ndarray]]:
     """Batches in the rows' order, each padded to its longest row: `ids` and `mask` int32 [B, S], `labels` int32 [B].
 
-    Not `albert_tf.inference.model_runner.pad_rows`, which would bring TensorFlow into PyTorch's process.
+    Not `albert_tf.modeling.model_runner.pad_rows`, which would bring TensorFlow into PyTorch's process.
     """
     size, rows, labels = job["batch_size"], job["input_ids"], job.get("labels")
     batches = []

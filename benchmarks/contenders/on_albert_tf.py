@@ -33,7 +33,7 @@ class Contender:
     def _make_answerer(self) -> None:
         from albert_tf.inference.answers import AnswerSettings, make_answerer
         from albert_tf.inference.loaded_model import load
-        from albert_tf.inference.model_runner import ModelRunner
+        from albert_tf.modeling.model_runner import ModelRunner
         from albert_tf.tasks.task import Example
 
         loaded = load(self._job["model"])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from albert_tf.head_config import HeadConfig
-from albert_tf.inference.model_runner import ModelRunner
 from albert_tf.model_directory import assign_weights
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.modeling.models import make_model
 from tests.golden.test_head_values import Arrays, close, load
 

@@ -14,8 +14,8 @@ import pytest
 from albert_tf.head_config import HeadConfig
 from albert_tf.inference.answers import Answer, Answerer, AnswerSettings, make_answerer
 from albert_tf.inference.loaded_model import LoadedModel
-from albert_tf.inference.model_runner import ModelRunner
 from albert_tf.model_directory import save_model_directory
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.modeling.models import make_model
 from albert_tf.tasks.tables import Row
 from albert_tf.tasks.task_config import TASK_CONFIG_NAME, TaskConfig

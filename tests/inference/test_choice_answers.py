@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.head_config import HeadConfig
 from albert_tf.inference.choice_answers import ChoiceQuestion, choice_row
-from albert_tf.inference.model_runner import pad_rows
+from albert_tf.modeling.model_runner import pad_rows
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from tests.inference.conftest import MAX_SEQ_LENGTH, ask, loaded_model, make
 

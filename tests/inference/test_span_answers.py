@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from albert_tf.head_config import HeadConfig
-from albert_tf.inference.model_runner import pad_rows
 from albert_tf.inference.piece_places import place_pieces
 from albert_tf.inference.spans import MAX_ANSWER_LENGTH, span_windows
+from albert_tf.modeling.model_runner import pad_rows
 from albert_tf.tokenizer import AlbertTokenizer
 from tests.inference.conftest import MAX_SEQ_LENGTH, ask, loaded_model, make
 

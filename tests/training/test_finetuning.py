@@ -15,12 +15,13 @@ import tensorflow as tf
 
 from albert_tf import model_directory
 from albert_tf.head_config import Head
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.training import settings as settings_module
 from albert_tf.training.finetuning import Finetuning
 from albert_tf.training.finetuning_inputs import HeldOut, examples_digest
 from albert_tf.training.finetuning_settings import FinetuningSettings
 from albert_tf.training.loop import DivergedError
-from albert_tf.training.prediction import Predictor
+from albert_tf.training.prediction import predict_logits
 from tests.training import task_rows
 from tests.training.task_rows import make_inputs, make_rows, make_run, make_settings, write_start
 
@@ -63,7 +64,7 @@ def test_each_head_learns_32_examples_by_heart(
     assert run.collapse is None
     # All right at inference, too: from the model directory, each row by itself.
     model = model_directory.load_model(tmp_path / "run" / "model")
-    logits = Predictor(model, batch_size=1).logits(rows)
+    logits = predict_logits(ModelRunner(model, batch_size=1), rows)
     assert rows.labels is not None
     for value, label in zip(logits, rows.labels, strict=True):
         if head == "regression":

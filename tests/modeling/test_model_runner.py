@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.head_config import HeadConfig
-from albert_tf.inference.model_runner import ModelRunner, pad_rows, plan_batches
+from albert_tf.modeling.model_runner import ModelRunner, pad_rows, plan_batches
 from albert_tf.modeling.models import make_model
 from tests.modeling.small_models import HEAD_CASES, make_config, randomize
 
@@ -51,6 +51,25 @@ def test_padding() -> None:
     assert batch["p_mask"].tolist() == [[0, 1, 0, 0, 1, 1], [0, 1, 0, 1, 1, 1]]
     np.testing.assert_array_equal(batch["input_ids"][1, :3], rows[1]["input_ids"])
     assert batch["input_ids"][1, 3:].tolist() == [0, 0, 0]
+
+
+def test_rows_of_padding_fill_a_batch_up() -> None:
+    batch = pad_rows(make_rows("multiple_choice")[:1], num_rows=3)
+    assert {name: value.shape for name, value in batch.items()} == dict.fromkeys(batch, (3, 2, 5))
+    assert batch["input_mask"].sum(axis=(1, 2)).tolist() == [10, 0, 0]
+
+
+@pytest.mark.parametrize("head", ["classifier", "multiple_choice", "conditional_span"])
+def test_static_shapes_change_nothing(head: str) -> None:
+    model = make_model(make_config(), HEAD_CASES[head])
+    randomize(model.named_weights())
+    rows = [row for row in make_rows(head) if row["input_ids"].shape[-1] >= 4]
+    expected = dict(ModelRunner(model, batch_size=1, form="unrolled").run(rows))
+    runner = ModelRunner(model, batch_size=3, form="unrolled", seq_length=11)
+    for number, outputs in runner.run(rows):
+        for name, value in expected[number].items():
+            is_real = value > -1e20  # a conditional span names forbidden places in any order
+            np.testing.assert_allclose(outputs[name][is_real], value[is_real], atol=2e-5, rtol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("name", sorted(HEAD_CASES.keys() - {"encoder", "encoder_without_pooler"}))
