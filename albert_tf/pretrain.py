@@ -8,7 +8,8 @@ Example:
 The shape of the model comes from --config (an albert_config.json), from --model_size, or from single shape flags; shape
 flags change single fields of --model_size. Without --config the vocabulary size is that of the data. With --model the
 run begins with the weights and the shape that are there: a model of the same vocabulary learns your domain, or longer
-texts. The optimizer and the learning rate's schedule begin anew.
+texts. The optimizer and the learning rate's schedule begin anew. With --stages one run learns of several data
+directories, one after the other: of short sequences first, then of long ones.
 
 A run that was interrupted goes on from its newest checkpoint when the same command is given again, and ends with the
 same weights. The result is output_dir/model; figures by step are in output_dir/metrics.jsonl and, for TensorBoard, in
@@ -20,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags, logging
@@ -31,9 +32,10 @@ from albert_tf.conversion import FORMATS
 from albert_tf.data import manifest
 from albert_tf.head_config import HEADS
 from albert_tf.model_directory import read_training
-from albert_tf.training import rates, report
+from albert_tf.training import rates, report, stages
 from albert_tf.training import settings as settings_module
-from albert_tf.training.inputs import read_inputs
+from albert_tf.training.inputs import fingerprint, read_inputs
+from albert_tf.training.stages import Stage
 from albert_tf.training.warm_start import WarmStart, read_warm_start
 
 # What of a model's shape is no matter of its weights.
@@ -53,6 +55,12 @@ shape_flags.define()
 
 with door.group("Training"):
     flags.DEFINE_integer("num_train_steps", None, "Steps of the whole run.")
+    flags.DEFINE_list(
+        "stages",
+        [],
+        "Instead of --data_dir and --num_train_steps: DATA_DIR:STEPS or DATA_DIR:STEPS:BATCH of each part of the run, "
+        "such as data128:9000:64,data512:1000:16. One schedule of the learning rate spans them.",
+    )
     flags.DEFINE_integer("num_warmup_steps", 0, "Steps over which the learning rate rises.")
     flags.DEFINE_float(
         "learning_rate",
@@ -94,35 +102,60 @@ def make_shape(values: Any, data: manifest.DataDirectory, start: WarmStart | Non
         return shape_flags.change_config(values, start.config, free=DROPOUTS, given_by="--model")
 
 
-def make_settings(values: Any, shape: AlbertConfig) -> settings_module.PretrainingSettings:
+def make_settings(
+    values: Any, shape: AlbertConfig, parts: tuple[Stage, ...] = ()
+) -> settings_module.PretrainingSettings:
     """Settings of the run from the flags' values, which have the same names.
 
     Raises:
       door.UsageError: for a value out of range.
     """
-    names = [field.name for field in dataclasses.fields(settings_module.PretrainingSettings) if field.name != "config"]
+    names = {field.name for field in dataclasses.fields(settings_module.PretrainingSettings)} - {"config", "stages"}
+    given = {name: getattr(values, name) for name in names}
+    if parts:
+        steps = stages.ends(parts)[-1]
+        given |= {**dataclasses.asdict(parts[0]), "num_train_steps": steps}
     with door.checking_flags():
-        return settings_module.PretrainingSettings(config=shape, **{name: getattr(values, name) for name in names})
+        return settings_module.PretrainingSettings(config=shape, stages=parts, **given)
 
 
 def main() -> None:
     values = flags.FLAGS
     training_door.check_tpu(values)
-    data = manifest.read_data_directory(values.data_dir)
+    with door.checking_flags():
+        parts = stages.parse(values.stages, train_batch_size=values.train_batch_size)
+    if parts:
+        _check_no_rivals(values)
+    elif values.data_dir is None or values.num_train_steps is None:
+        raise door.UsageError("give --data_dir and --num_train_steps, or --stages")
+    data = [manifest.read_data_directory(path) for path in [stage.data_dir for stage in parts] or [values.data_dir]]
     start = None
     if values.model is not None:
         start = read_warm_start(values.model, format=values.model_format, head=values.model_head)
     elif values.model_format or values.model_head:
         raise door.UsageError("--model_format and --model_head are about --model, which is not given")
-    settings = make_settings(values, make_shape(values, data, start))
+    settings = make_settings(values, make_shape(values, data[0], start), parts)
     with training_door.keeping_folder(settings.output_dir, training_door.find_workers(settings, values)):
         _run(settings, data, start)
 
 
-def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirectory, start: WarmStart | None) -> None:
+def _check_no_rivals(values: Any) -> None:
+    """Refuses flags that say what --stages says too.
+
+    Raises:
+      door.UsageError: naming them.
+    """
+    for name in ("data_dir", "num_train_steps"):
+        if getattr(values, name) is not None:
+            raise door.UsageError(f"give either --stages or --{name}: the stages say it")
+
+
+def _run(
+    settings: settings_module.PretrainingSettings, data: Sequence[manifest.DataDirectory], start: WarmStart | None
+) -> None:
     """Trains from the newest checkpoint to the end, and reports."""
-    fingerprint = settings.fingerprint(data.digest, start.digest if start else None)
-    training_door.claim_output(settings.output_dir, fingerprint, kind="pretraining")
+    decisive = fingerprint(settings, data, start)
+    training_door.claim_output(settings.output_dir, decisive, kind="pretraining")
     model_path = os.path.join(settings.output_dir, "model")
     if training_door.has_content(model_path):
         logging.info("this run of %d steps is finished already", settings.num_train_steps)
@@ -141,7 +174,7 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     from albert_tf.training.pretraining import Pretraining
 
     run = Pretraining(settings, door.progress, inputs=inputs)
-    figures = training_door.carry_out(run, settings, fingerprint)
+    figures = training_door.carry_out(run, settings, decisive)
     if run.is_chief:
         _report(model_path, figures)
     else:
@@ -149,14 +182,15 @@ def _run(settings: settings_module.PretrainingSettings, data: manifest.DataDirec
     run.outlast_workers()
 
 
-def _warn_of_unseen_positions(shape: AlbertConfig, data: manifest.DataDirectory) -> None:
-    if data.max_seq_length < shape.max_position_embeddings:
+def _warn_of_unseen_positions(shape: AlbertConfig, data: Sequence[manifest.DataDirectory]) -> None:
+    longest = max(one.max_seq_length for one in data)
+    if longest < shape.max_position_embeddings:
         logging.warning(
             "the model has %d positions, but this data trains the first %d only (its max_seq_length); exports will cut "
             "texts there. --max_position_embeddings=%d leaves the others out",
             shape.max_position_embeddings,
-            data.max_seq_length,
-            data.max_seq_length,
+            longest,
+            longest,
         )
 
 
@@ -187,4 +221,4 @@ def _report(model_path: str, figures: Mapping[str, float]) -> None:
 
 
 if __name__ == "__main__":
-    door.run(main, required=["data_dir", "output_dir", "num_train_steps", "learning_rate"])
+    door.run(main, required=["output_dir", "learning_rate"])

@@ -137,7 +137,7 @@ class Finetuning(Run):
             "collapse": self.collapse,
         }
 
-    def _locate(self, example: int) -> str:
+    def _locate(self, step: int, example: int) -> str:
         return self._inputs.locate(example)
 
     def _same_on_all_workers(self) -> dict[str, Any]:

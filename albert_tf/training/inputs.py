@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from absl import logging
 
@@ -16,9 +18,9 @@ from albert_tf.training.warm_start import WarmStart
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Training data, held-out data if any, the tokenizer of both, and the model to start from if any."""
+    """Training data of each stage, held-out data if any, the tokenizer of all, and the model to start from if any."""
 
-    data: DataDirectory
+    stages: tuple[DataDirectory, ...]
     held_out: DataDirectory | None
     tokenizer: Tokenizer
     start: WarmStart | None = None
@@ -31,7 +33,8 @@ def read_inputs(settings: PretrainingSettings, start: WarmStart | None = None) -
       ValueError: naming file, key and values of what does not fit.
       FileNotFoundError: if something is missing.
     """
-    data = read_data_directory(settings.data_dir)
+    stages = tuple(read_data_directory(stage.data_dir) for stage in settings.all_stages)
+    data = stages[0]
     tokenizer = load_tokenizer(settings.data_dir)
     source = os.path.join(settings.data_dir, DATASET_FILE)
     if tokenizer.digest != data.tokenizer_digest:
@@ -45,22 +48,33 @@ def read_inputs(settings: PretrainingSettings, start: WarmStart | None = None) -
     if config.vocab_size != data.vocab_size:
         raise ValueError(f"{source}: vocab_size must be that of the model, {config.vocab_size}, got {data.vocab_size}")
     held_out = read_data_directory(settings.eval_data_dir) if settings.eval_data_dir else None
+    for other in stages[1:]:
+        data.check_fits(other)
     if held_out is not None:
         data.check_fits(held_out)
-        if held_out.digest == data.digest:
+        if held_out.digest in {stage.digest for stage in stages}:
             logging.warning("%s is the training data: the evaluation says nothing of new text", settings.eval_data_dir)
-    for directory in filter(None, (data, held_out)):
+    for directory in filter(None, (*stages, held_out)):
         if directory.max_seq_length > config.max_position_embeddings:
             raise ValueError(
                 f"{os.path.join(directory.path, DATASET_FILE)}: max_seq_length must be at most the model's "
                 f"max_position_embeddings, {config.max_position_embeddings}, got {directory.max_seq_length}"
             )
-    if settings.train_batch_size > data.num_examples:
-        raise ValueError(
-            f"{source}: train_batch_size must be at most the number of examples, {data.num_examples}, got "
-            f"{settings.train_batch_size}"
-        )
-    return Inputs(data=data, held_out=held_out, tokenizer=tokenizer, start=start)
+    for directory, size in zip(stages, settings.batch_sizes, strict=True):
+        if size > directory.num_examples:
+            raise ValueError(
+                f"{directory.source}: train_batch_size must be at most the number of examples, "
+                f"{directory.num_examples}, got {size}"
+            )
+    return Inputs(stages=stages, held_out=held_out, tokenizer=tokenizer, start=start)
+
+
+def fingerprint(
+    settings: PretrainingSettings, stages: Sequence[DataDirectory], start: WarmStart | None
+) -> dict[str, Any]:
+    """What decides the weights of a run, ready for JSON."""
+    digests = (data.digest for data in stages)
+    return settings.fingerprint(*digests, start_digest=start.digest if start else None)
 
 
 def _check_same_pieces(start: WarmStart, data: DataDirectory, tokenizer: Tokenizer, source: str) -> None:

@@ -136,7 +136,7 @@ class Trainer:
         weights = model.named_weights().items()
         self._variables = [weight for name, weight in weights if objective.is_trained(name)]
         self._counted_by_rows = objective.counted_by_rows(model)
-        self._run = tf.function(self._run_steps, autograph=False, reduce_retracing=True)
+        self._run: dict[str, Any] = {}  # a graph for each kind of batch: stages of a run have their own
 
     @property
     def step(self) -> int:
@@ -253,7 +253,7 @@ class Trainer:
         )
         return tuple(array.gather(tf.range(done)) for array in history)
 
-    def run(self, iterator: Iterator[Any], count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def run(self, iterator: Any, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Makes `count` steps with batches of the distributed `iterator`.
 
         Returns:
@@ -264,8 +264,11 @@ class Trainer:
           DivergedError: if a loss or gradient was not finite, and no loss scale was to blame.
         """
         before = self.step
+        kind = repr(iterator.element_spec)
+        if kind not in self._run:
+            self._run[kind] = tf.function(self._run_steps, autograph=False, reduce_retracing=True)
         with as_written():
-            reported, epochs, examples = (value.numpy() for value in self._run(iterator, tf.constant(count)))
+            reported, epochs, examples = (value.numpy() for value in self._run[kind](iterator, tf.constant(count)))
         last = reported[-1]
         if not np.isfinite(last).all() and last[SCALE] <= loss_scale.FLOOR:
             step = before + len(reported)

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from albert_tf.data import batches
 from albert_tf.data.reading import Order
-from albert_tf.training import evaluation, objectives, report
+from albert_tf.training import evaluation, objectives, report, stages
 from albert_tf.training.building import build_pretraining_trainer
-from albert_tf.training.inputs import Inputs, read_inputs
+from albert_tf.training.inputs import Inputs, fingerprint, read_inputs
 from albert_tf.training.run import Run
 from albert_tf.training.settings import PretrainingSettings
 
@@ -41,20 +41,27 @@ class Pretraining(Run):
     ) -> None:
         self.settings = settings
         inputs = inputs or read_inputs(settings)
-        self._data, self._held_out, self._start = inputs.data, inputs.held_out, inputs.start
+        self._stages, self._held_out, self._start = inputs.stages, inputs.held_out, inputs.start
+        self._data = self._stages[0]
         super().__init__(settings, progress, inputs.tokenizer)
         objective = self._data.sentence_objective
         self._build(
             lambda: build_pretraining_trainer(
                 settings, self._strategy, form=self._form, sentence_objective=objective, start=self._start
             ),
-            self._data.num_examples,
+            sum(data.num_examples for data in self._stages),
         )
 
     def _dataset(self, step: int, **share: int) -> tf.data.Dataset:
         settings = self.settings
-        order = Order(data=self._data, seed=settings.seed, group_size=settings.shards_in_flight)
-        return batches.training_batches(order, step=step, batch_size=settings.train_batch_size, **share)
+        number, done = stages.at(settings.all_stages, step)
+        order = Order(data=self._stages[number], seed=settings.seed, group_size=settings.shards_in_flight)
+        size = settings.all_stages[number].train_batch_size
+        return batches.training_batches(order, step=done, batch_size=size, **share)
+
+    @property
+    def _ends(self) -> tuple[int, ...]:
+        return stages.ends(self.settings.all_stages)
 
     @property
     def _has_evaluation(self) -> bool:
@@ -76,24 +83,26 @@ class Pretraining(Run):
     def _provenance(self, step: int, figures: Mapping[str, float]) -> dict[str, Any]:
         return {
             "step": step,
-            "max_seq_length": self._data.max_seq_length,
+            "max_seq_length": max(data.max_seq_length for data in self._stages),
             "sentence_objective": self._data.sentence_objective,
             "start": self.settings.model,
-            "settings": self.settings.fingerprint(self._data.digest, self._start.digest if self._start else None),
+            "settings": fingerprint(self.settings, self._stages, self._start),
             "eval_data_dir": self.settings.eval_data_dir,
             "evaluation": dict(figures),
         }
 
-    def _locate(self, example: int) -> str:
-        return self._data.locate(example)
+    def _locate(self, step: int, example: int) -> str:
+        number, _ = stages.at(self.settings.all_stages, step - 1)
+        return self._stages[number].locate(example)
 
     def _explained(self, error: tf.errors.OpError) -> ValueError | None:
-        return batches.explain(error, *filter(None, (self._data, self._held_out)))
+        return batches.explain(error, *filter(None, (*self._stages, self._held_out)))
 
     def _same_on_all_workers(self) -> dict[str, Any]:
         held_out = self._held_out.digest if self._held_out else ""
         start = self._start.digest if self._start else ""
-        data = {"training data": self._data.digest, "held-out data": held_out, "model": start}
+        training = [data.digest for data in self._stages]
+        data = {"training data": training, "held-out data": held_out, "model": start}
         return {**super()._same_on_all_workers(), **data}
 
     @property

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -103,6 +104,11 @@ class Run(abc.ABC):
         """Batches from step `step` on; `share`: num_pipelines, pipeline and num_replicas, as `training_batches`."""
 
     @property
+    def _ends(self) -> tuple[int, ...]:
+        """The steps that the run's stages end with; batches of a stage are all of one shape."""
+        return (self._run_settings.num_train_steps,)
+
+    @property
     @abc.abstractmethod
     def _has_evaluation(self) -> bool:
         """Whether there is something to evaluate on."""
@@ -129,8 +135,8 @@ class Run(abc.ABC):
         """Content of the model directory's training.json."""
 
     @abc.abstractmethod
-    def _locate(self, example: int) -> str:
-        """Where a training example of that number comes from."""
+    def _locate(self, step: int, example: int) -> str:
+        """Where the training example of that number comes from that step `step`, counted from 1, has seen."""
 
     def _explained(self, error: tf.errors.OpError) -> ValueError | None:
         """What an error says to a user, where bad data was its cause."""
@@ -214,14 +220,17 @@ class Run(abc.ABC):
         figures: dict[str, float] = {}
         was_evaluated = self._agreement.gather(np.array([self._folder.has_line(begun, "eval")]))[0].any()  # the chief's
         if left:
-            is_due = begun and begun % (settings.eval_steps or settings.num_train_steps) == 0
+            every = settings.eval_steps or settings.num_train_steps
+            is_due = begun and (begun % every == 0 or begun in self._ends)
             if is_due and not was_evaluated and self._has_evaluation:  # a stop has come before it
                 self._evaluate(begun)
-            iterator = self._batches(begun)
             with self._progress(
                 total=settings.num_train_steps, description=self.DESCRIPTION, unit="steps", completed=begun
             ) as bar:
-                figures = self._train(iterator, begun, bar)
+                for end in self._ends:
+                    if begun < end:
+                        figures = self._train(begun, end, bar)
+                        begun = end
         elif self._has_evaluation:
             figures = self._evaluate(begun, is_noted=not was_evaluated)
         with self._averaged():
@@ -240,7 +249,8 @@ class Run(abc.ABC):
         # [workers, 2, B / workers] to [2, B]
         parts = self._agreement.gather(np.stack([error.epochs, error.examples]))
         epochs, examples = np.concatenate(list(parts), axis=-1)
-        found = divergence.describe(str(error), error.step, tensor, self._locate, epochs, examples)
+        locate = functools.partial(self._locate, error.step)
+        found = divergence.describe(str(error), error.step, tensor, locate, epochs, examples)
         path = self._folder.write_text(divergence.FILE, divergence.to_json(found))
         self._save_if_new()
         return f"{divergence.in_words(found, path)}. The weights before that step are kept: {self.stop()}"
@@ -257,9 +267,10 @@ class Run(abc.ABC):
     def _save_model(self, name: str, step: int, figures: Mapping[str, float]) -> str:
         return self._folder.save_model(name, self._model, training=self._provenance(step, figures), files=self._files)
 
-    def _train(self, iterator: Iterator[Any], step: int, bar: Any) -> dict[str, float]:
-        settings, last = self._run_settings, self._run_settings.num_train_steps
-        eval_steps = settings.eval_steps or last
+    def _train(self, step: int, last: int, bar: Any) -> dict[str, float]:
+        """Goes from step `step` to step `last`, on batches of one kind; figures of the last evaluation."""
+        settings, iterator = self._run_settings, self._batches(step)
+        eval_steps = settings.eval_steps or settings.num_train_steps
         interval = 60.0 * (settings.save_checkpoints_minutes or math.inf)
         losses = self._trainer.objective.metrics[:2]
         recent: list[np.ndarray] = []

@@ -10,7 +10,9 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.json_object import parse_object
+from albert_tf.training import stages
 from albert_tf.training.cluster import Cluster, find_cluster
+from albert_tf.training.stages import Stage
 
 OPTIMIZERS = ("lamb", "adamw")
 STRATEGIES = ("auto", "cpu", "mirrored", "multi_worker", "tpu")
@@ -175,11 +177,17 @@ class RunSettings:
           ValueError: saying what it must be a multiple of.
         """
         pieces = self.gradient_accumulation_steps
-        if self.train_batch_size % (replicas * pieces):
-            raise ValueError(
-                f"train_batch_size must be a multiple of {replicas * pieces} (devices: {replicas}, "
-                f"gradient_accumulation_steps: {pieces}), got {self.train_batch_size}"
-            )
+        for size in self.batch_sizes:
+            if size % (replicas * pieces):
+                raise ValueError(
+                    f"train_batch_size must be a multiple of {replicas * pieces} (devices: {replicas}, "
+                    f"gradient_accumulation_steps: {pieces}), got {size}"
+                )
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Examples of a step, of each stage of the run."""
+        return (self.train_batch_size,)
 
     def same_on_all_workers(self) -> dict[str, Any]:
         """What workers of one run must agree on, ready for JSON: all but what is of one machine."""
@@ -198,6 +206,8 @@ class PretrainingSettings(RunSettings):
       max_eval_examples: held-out examples to use, from the beginning; None for all.
       shards_in_flight: shards that are read and mixed together.
       model: model directory or checkpoint to start from; None begins with a new model.
+      stages: parts of the run on data of their own; none for a run on `data_dir` alone. Their steps make up
+        `num_train_steps`, `data_dir` and `train_batch_size` are those of the first.
     """
 
     data_dir: str
@@ -206,27 +216,61 @@ class PretrainingSettings(RunSettings):
     max_eval_examples: int | None = None
     shards_in_flight: int = 4
     model: str | None = None
+    stages: tuple[Stage, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_counts(["shards_in_flight"], optional=["max_eval_examples"])
+        if self.stages:
+            of_stages = (self.stages[0].data_dir, stages.ends(self.stages)[-1], self.stages[0].train_batch_size)
+            if of_stages != (self.data_dir, self.num_train_steps, self.train_batch_size):
+                raise ValueError(
+                    "data_dir, num_train_steps and train_batch_size must be those of the stages, "
+                    f"{of_stages}, got {(self.data_dir, self.num_train_steps, self.train_batch_size)}"
+                )
+
+    @property
+    def all_stages(self) -> tuple[Stage, ...]:
+        """The stages of the run, of which there is at least one."""
+        only = Stage(
+            data_dir=self.data_dir,
+            num_train_steps=self.num_train_steps,
+            train_batch_size=self.train_batch_size,
+        )
+        return self.stages or (only,)
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        return tuple(stage.train_batch_size for stage in self.all_stages)
 
     def same_on_all_workers(self) -> dict[str, Any]:
         """What workers of one run must agree on, ready for JSON: all but what is of one machine."""
         same = super().same_on_all_workers()
-        return {**same, "config": self.config.to_dict(), "eval_data_dir": self.eval_data_dir is not None}
+        sizes = [[stage.num_train_steps, stage.train_batch_size] for stage in self.all_stages]
+        return {
+            **same,
+            "stages": sizes,
+            "config": self.config.to_dict(),
+            "eval_data_dir": self.eval_data_dir is not None,
+        }
 
-    def fingerprint(self, data_digest: str, start_digest: str | None = None) -> dict[str, Any]:
+    def fingerprint(self, *data_digests: str, start_digest: str | None = None) -> dict[str, Any]:
         """What decides the weights, ready for JSON.
 
         Args:
-          data_digest: of the training data's dataset.json.
+          data_digests: of the training data's dataset.json, one for each stage.
           start_digest: of the weights to start from; None for a new model.
         """
         config = {f"config.{name}": value for name, value in self.config.to_dict().items()}
         decisive = (*DECISIVE, "shards_in_flight")
+        data: dict[str, Any] = {"data": data_digests[0]}
+        if self.stages:
+            data = {
+                "data": list(data_digests),
+                "stages": [[stage.num_train_steps, stage.train_batch_size] for stage in self.stages],
+            }
         start = {} if start_digest is None else {"start": start_digest}
-        return {"data": data_digest, **start, **{name: getattr(self, name) for name in decisive}, **config}
+        return {**data, **start, **{name: getattr(self, name) for name in decisive}, **config}
 
 
 def to_json(fingerprint: Mapping[str, Any]) -> str:

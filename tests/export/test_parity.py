@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.head_config import HEADS, LABELLED, HeadConfig
+from albert_tf.head_config import HEADS, LABELLED, Head, HeadConfig
 from albert_tf.modeling.models import make_model
 from export import parity
 
@@ -32,13 +32,12 @@ def batch() -> parity.Batch:
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments, "masked_lm_positions": positions}
 
 
-def head_config(head: str) -> HeadConfig:
-    labels = {"num_labels": 4} if head in LABELLED else {}
-    return HeadConfig(head=head, start_n_top=2, end_n_top=3, **labels)
+def head_config(head: Head) -> HeadConfig:
+    return HeadConfig(head=head, start_n_top=2, end_n_top=3, num_labels=4 if head in LABELLED else None)
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_every_head_gives_all_its_outputs_and_agrees_with_itself(head: str) -> None:
+def test_every_head_gives_all_its_outputs_and_agrees_with_itself(head: Head) -> None:
     model = make_model(CONFIG, head_config(head), seed=5)
     inputs = parity.head_inputs(model.head_config, batch())
     assert set(inputs) == set(model.INPUTS)
@@ -50,7 +49,7 @@ def test_every_head_gives_all_its_outputs_and_agrees_with_itself(head: str) -> N
 
 
 @pytest.mark.parametrize("head", ["classifier", "regression", "multiple_choice", "token_classifier", "span"])
-def test_a_changed_number_shows(head: str) -> None:
+def test_a_changed_number_shows(head: Head) -> None:
     model = make_model(CONFIG, head_config(head), seed=5)
     outputs = parity.source_outputs(model, parity.head_inputs(model.head_config, batch()))
     name = "start_logits" if head == "span" else "logits"

@@ -13,7 +13,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf import model_directory, progress
-from albert_tf.head_config import HeadConfig
+from albert_tf.head_config import Head, HeadConfig
 from albert_tf.modeling.models import make_model
 from albert_tf.training.inputs import read_inputs
 from albert_tf.training.pretraining import Pretraining
@@ -42,7 +42,7 @@ def settings(tmp_path: pathlib.Path) -> PretrainingSettings:
     )
 
 
-def write_start(folder: pathlib.Path, head: str = "pretraining", vocab_size: int = 61) -> None:
+def write_start(folder: pathlib.Path, head: Head = "pretraining", vocab_size: int = 61) -> None:
     config = dataclasses.replace(toy.CONFIG, vocab_size=vocab_size)
     model = make_model(config, HeadConfig(head=head))
     randomize(model.named_weights())
@@ -55,7 +55,7 @@ def weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("head", ["pretraining", "masked_lm", "encoder"])
 def test_a_run_begins_with_the_weights_that_are_there(
-    tmp_path: pathlib.Path, settings: PretrainingSettings, head: str
+    tmp_path: pathlib.Path, settings: PretrainingSettings, head: Head
 ) -> None:
     """With a rate of 0 it also ends with them; what is not there is that of a new model of the same seed."""
     write_start(tmp_path, head)
@@ -75,7 +75,7 @@ def test_a_run_begins_with_the_weights_that_are_there(
 
 def test_what_decides_a_run_holds_the_weights_it_starts_from(settings: PretrainingSettings) -> None:
     assert settings.fingerprint("d").get("start") is None
-    assert settings.fingerprint("d", "s")["start"] == "s"
+    assert settings.fingerprint("d", start_digest="s")["start"] == "s"
 
 
 def door(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
