@@ -92,7 +92,8 @@ class Run:
 
     def graph(self) -> Any:
         """Definition of the graph that made the steps, with all functions it calls."""
-        return self.trainer._run.get_concrete_function(self._iterator, tf.constant(1)).graph.as_graph_def()
+        (run,) = self.trainer._run.values()  # batches are of one kind
+        return run.get_concrete_function(self._iterator, tf.constant(1)).graph.as_graph_def()
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: weight.numpy() for name, weight in self.model.named_weights().items()}
