@@ -81,6 +81,11 @@ with door.group("Training"):
     flags.DEFINE_integer("seed", 0, "Seed of initial weights, order, masks and dropout.")
     training_door.define_precision()
     flags.DEFINE_integer("shards_in_flight", 4, "Shards that are read and mixed together.")
+    flags.DEFINE_integer(
+        "max_ngram",
+        None,
+        "Longest n-gram to mask, in words, where masks are drawn in training; by default the data's.",
+    )
 
 training_door.define_devices()
 

@@ -107,7 +107,7 @@ def parameter_csv(rows: Rows) -> str:
                 explained,
             )
         )
-    return _csv(columns, lines)
+    return to_csv(columns, lines)
 
 
 _CHANGES = tuple(field.name for field in dataclasses.fields(LayerChange))
@@ -154,7 +154,7 @@ def letter(index: int) -> str:
 
 def layer_csv(models: Sequence[LayerChanges]) -> str:
     """A row a model and layer."""
-    return _csv(
+    return to_csv(
         ("model", "layer", *_CHANGES, "tokens"),
         [
             (model.name, layer, *(getattr(change, name) for name in _CHANGES), model.num_tokens)
@@ -164,7 +164,8 @@ def layer_csv(models: Sequence[LayerChanges]) -> str:
     )
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

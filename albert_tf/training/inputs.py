@@ -33,7 +33,7 @@ def read_inputs(settings: PretrainingSettings, start: WarmStart | None = None) -
       ValueError: naming file, key and values of what does not fit.
       FileNotFoundError: if something is missing.
     """
-    stages = tuple(read_data_directory(stage.data_dir) for stage in settings.all_stages)
+    stages = tuple(_with_ngrams(read_data_directory(one.data_dir), settings.max_ngram) for one in settings.all_stages)
     data = stages[0]
     tokenizer = load_tokenizer(settings.data_dir)
     source = os.path.join(settings.data_dir, DATASET_FILE)
@@ -67,6 +67,19 @@ def read_inputs(settings: PretrainingSettings, start: WarmStart | None = None) -
                 f"{directory.num_examples}, got {size}"
             )
     return Inputs(stages=stages, held_out=held_out, tokenizer=tokenizer, start=start)
+
+
+def _with_ngrams(data: DataDirectory, max_ngram: int | None) -> DataDirectory:
+    """The data, with another longest n-gram to mask where `max_ngram` is given.
+
+    Raises:
+      ValueError: if its masks are drawn already.
+    """
+    if max_ngram is None:
+        return data
+    if data.masking != "dynamic":
+        raise ValueError(f"{data.source}: its masks are drawn already (masking {data.masking}): leave max_ngram away")
+    return dataclasses.replace(data, max_ngram=max_ngram)
 
 
 def fingerprint(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.config import AlbertConfig
+from albert_tf.features import LONGEST_NGRAM
 from albert_tf.json_object import parse_object
 from albert_tf.training import stages
 from albert_tf.training.cluster import Cluster, find_cluster
@@ -208,6 +209,7 @@ class PretrainingSettings(RunSettings):
       model: model directory or checkpoint to start from; None begins with a new model.
       stages: parts of the run on data of their own; none for a run on `data_dir` alone. Their steps make up
         `num_train_steps`, `data_dir` and `train_batch_size` are those of the first.
+      max_ngram: longest n-gram to mask, in words, where masks are drawn while training; None takes the data's.
     """
 
     data_dir: str
@@ -217,10 +219,13 @@ class PretrainingSettings(RunSettings):
     shards_in_flight: int = 4
     model: str | None = None
     stages: tuple[Stage, ...] = ()
+    max_ngram: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_counts(["shards_in_flight"], optional=["max_eval_examples"])
+        if self.max_ngram is not None and not 1 <= self.max_ngram <= LONGEST_NGRAM:
+            raise ValueError(f"max_ngram must be in [1, {LONGEST_NGRAM}], got {self.max_ngram}")
         if self.stages:
             of_stages = (self.stages[0].data_dir, stages.ends(self.stages)[-1], self.stages[0].train_batch_size)
             if of_stages != (self.data_dir, self.num_train_steps, self.train_batch_size):
@@ -269,7 +274,9 @@ class PretrainingSettings(RunSettings):
                 "data": list(data_digests),
                 "stages": [[stage.num_train_steps, stage.train_batch_size] for stage in self.stages],
             }
-        start = {} if start_digest is None else {"start": start_digest}
+        start: dict[str, Any] = {} if start_digest is None else {"start": start_digest}
+        if self.max_ngram is not None:
+            start["max_ngram"] = self.max_ngram
         return {**data, **start, **{name: getattr(self, name) for name in decisive}, **config}
 
 

@@ -146,3 +146,24 @@ def test_a_rate_far_from_the_papers_is_said(
     changed = dataclasses.replace(settings, config=config, optimizer=optimizer, learning_rate=rate, train_batch_size=64)
     pretrain._warn_of_rate(changed)
     assert ("is 0.00022 for batches of 64" in caplog.text) == is_said
+
+
+def test_another_longest_ngram(settings: PretrainingSettings) -> None:
+    """The toy data has 3; the held-out data stays as it is."""
+    settings = dataclasses.replace(settings, eval_data_dir=settings.data_dir)
+    assert read_inputs(settings).stages[0].max_ngram == 3
+    changed = dataclasses.replace(settings, max_ngram=1)
+    found = read_inputs(changed)
+    assert found.stages[0].max_ngram == 1
+    assert found.held_out is not None
+    assert found.held_out.max_ngram == 3
+    assert changed.fingerprint("d") != settings.fingerprint("d")
+    with pytest.raises(ValueError, match=r"max_ngram must be in \[1, "):
+        dataclasses.replace(settings, max_ngram=0)
+
+
+def test_of_drawn_masks_no_ngram_can_be_chosen(tmp_path: pathlib.Path, settings: PretrainingSettings) -> None:
+    config = tmp_path / "data" / "dataset.json"
+    config.write_text(config.read_text().replace('"masking": "dynamic"', '"masking": "static"'))
+    with pytest.raises(ValueError, match=r"its masks are drawn already \(masking static\): leave max_ngram away"):
+        read_inputs(dataclasses.replace(settings, max_ngram=2))
