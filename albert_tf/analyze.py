@@ -7,11 +7,16 @@ its configuration, with the paper's own figures and what they count; your config
 layers: L2 distance and cosine similarity between the input and the output of each layer (the paper's Figure 1), of one
 or several models side by side, in the mean over the tokens of real text.
 
-With --output_dir each also writes a CSV file and pictures, SVG and PNG, for a light and a dark page.
+objectives: can the order of segments (SOP), and whether they are of one document (NSP), be read from a model's
+vectors (the paper's Table 5)? Of one or several models, on held-out data directories of both kinds.
+
+With --output_dir each also writes a CSV file; the first two draw pictures, SVG and PNG, for a light and a dark page.
 
 Example:
   python -m albert_tf.analyze parameters --model=runs/small/model --output_dir=analysis
   python -m albert_tf.analyze layers --model=runs/small/model --input=heldout/part.txt --output_dir=analysis
+  python -m albert_tf.analyze objectives --model=runs/sop/model --model=runs/nsp/model \
+      --sop_data_dir=heldout/sop --nsp_data_dir=heldout/nsp
 
 `python -m albert_tf.analyze layers --help` shows the flags of one analysis.
 """
@@ -32,10 +37,11 @@ from albert_tf.files import read_whole
 
 if TYPE_CHECKING:
     from albert_tf.analysis.layers import Batch
+    from albert_tf.features import SentenceObjective
     from albert_tf.tokenizer_base import Tokenizer
 
-PARAMETERS, LAYERS = "parameters", "layers"
-ANALYSES = (PARAMETERS, LAYERS)
+PARAMETERS, LAYERS, OBJECTIVES = "parameters", "layers", "objectives"
+ANALYSES = (PARAMETERS, LAYERS, OBJECTIVES)
 
 
 def _define_flags(analysis: str | None) -> None:
@@ -66,7 +72,13 @@ def _define_flags(analysis: str | None) -> None:
             flags.DEFINE_string(
                 "tokenizer", None, "Folder with the tokenizer of those models that have none beside their weights."
             )
-            flags.DEFINE_integer("batch_size", 8, "Rows of text that are computed together.", 1)
+    if analysis in (None, OBJECTIVES):
+        with door.group("objectives"):
+            flags.DEFINE_string("sop_data_dir", None, "Held-out data directory, made with --sentence_objective=sop.")
+            flags.DEFINE_string("nsp_data_dir", None, "Another of the same text, made with --sentence_objective=nsp.")
+    if analysis in (None, LAYERS, OBJECTIVES):
+        with door.group("layers and objectives"):
+            flags.DEFINE_integer("batch_size", 8, "Rows that are computed together.", 1)
 
 
 def analyze_parameters() -> None:
@@ -143,6 +155,56 @@ def analyze_layers() -> None:
         _say_written(values.output_dir, ["layers.csv", *map(os.path.basename, paths)])
 
 
+def analyze_objectives() -> None:
+    """Prints what can be read from each model's vectors and writes the file."""
+    values = flags.FLAGS
+    if not values.model:
+        raise door.UsageError("missing --model; --help explains the flags")
+    if values.sop_data_dir is None or values.nsp_data_dir is None:
+        raise door.UsageError("give both --sop_data_dir and --nsp_data_dir")
+    from albert_tf import loading
+    from albert_tf.analysis import objectives, pictures, tables
+    from albert_tf.data.manifest import read_data_directory
+
+    if values.output_dir is not None:
+        pictures.check_folder(values.output_dir)
+    paths: dict[SentenceObjective, str] = {"nsp": values.nsp_data_dir, "sop": values.sop_data_dir}
+    data = {objective: read_data_directory(path) for objective, path in paths.items()}
+    found = []
+    for path in values.model:
+        model = loading.load_model(path, head="encoder")
+        tokenizer = loading.load_tokenizer(path)
+        probes = {}
+        for objective, pairs in data.items():
+            objectives.check_data(pairs, objective, model.config.vocab_size, model.config.max_position_embeddings)
+            if tokenizer is not None and tokenizer.digest != pairs.tokenizer_digest:
+                raise ValueError(f"{pairs.source}: made with another tokenizer than that of {path}")
+            with door.progress(total=pairs.num_examples, description=f"{path}, {objective}", unit="pairs") as bar:
+                read = objectives.read_pairs(model.encoder, pairs, batch_size=values.batch_size, advance=bar.advance)
+            try:
+                probes[objective] = objectives.probe(*read)
+            except ValueError as error:
+                raise ValueError(f"{pairs.source}: {error}") from error
+        found.append((path, _masked_lm_accuracy(path), probes))
+    columns, rows = tables.objective_table(found)
+    door.print_table("Read from the vector at [CLS], % right", columns, rows)
+    _print_notes(tables.objective_notes(found))
+    if values.output_dir is not None:
+        door.write_whole(os.path.join(values.output_dir, "objectives.csv"), tables.to_csv(columns, rows))
+        _say_written(values.output_dir, ["objectives.csv"])
+
+
+def _masked_lm_accuracy(path: str) -> float | None:
+    """Accuracy that the pretraining run of a model directory noted; None where it did not."""
+    from albert_tf import conversion, model_directory
+
+    if not conversion.is_model_directory(path):
+        return None
+    evaluation = model_directory.read_training(path).get("evaluation", {})
+    found = evaluation.get("masked_lm_accuracy") if isinstance(evaluation, dict) else None
+    return found if isinstance(found, float) else None
+
+
 def _load_tokenizer(path: str) -> Tokenizer:
     """Tokenizer beside the weights at `path`, else that of --tokenizer."""
     from albert_tf import loading, model_directory
@@ -192,8 +254,8 @@ def run(analysis: str | None) -> None:
     """
     if analysis not in ANALYSES:
         got = "" if analysis is None else f", got {analysis!r}"
-        raise door.UsageError(f"the first word must be {' or '.join(ANALYSES)}{got}; --help explains both")
-    (analyze_parameters if analysis == PARAMETERS else analyze_layers)()
+        raise door.UsageError(f"the first word must be one of {', '.join(ANALYSES)}{got}; --help explains them")
+    {PARAMETERS: analyze_parameters, LAYERS: analyze_layers, OBJECTIVES: analyze_objectives}[analysis]()
 
 
 if __name__ == "__main__":

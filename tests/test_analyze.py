@@ -113,8 +113,8 @@ def test_a_tokenizer_from_elsewhere(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((), 2, "the first word must be parameters or layers; --help explains both"),
-        (("shapes",), 2, "the first word must be parameters or layers, got 'shapes'"),
+        ((), 2, "the first word must be one of parameters, layers, objectives; --help explains them"),
+        (("shapes",), 2, "the first word must be one of parameters, layers, objectives, got 'shapes'"),
         (("parameters", "--text=x"), 2, "unknown flag --text"),
         (("parameters", "--nopaper"), 2, "--nopaper needs --config or --model"),
         (("parameters", "--config=no.json"), 1, "no.json: No such file"),

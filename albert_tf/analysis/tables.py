@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.analysis.compared import Compared
 from albert_tf.analysis.figures import ACTIVATION_FORMULA, PARTS, Figures, explain_paper
 from albert_tf.analysis.layers import LayerChange, LayerChanges
+from albert_tf.analysis.objectives import Probe
 from albert_tf.progress import counted
 
 Rows = Sequence[tuple[Compared, Figures]]
@@ -145,6 +146,39 @@ def layer_notes(models: Sequence[LayerChanges]) -> tuple[str, ...]:
         "input's length, by which distances in models of different widths are judged. All are means over the tokens, "
         "[CLS] and [SEP] among them, padding left out. The first layer's input are the projected embeddings.",
     )
+
+
+def objective_table(models: Sequence[tuple[str, float | None, Mapping[str, Probe]]]) -> Table:
+    """Accuracy on each task with its standard error, in percent; of masked words, where the model says it."""
+    rows = [
+        (
+            name,
+            "" if accuracy is None else f"{100 * accuracy:.1f}",
+            *(
+                f"{100 * probes[objective].accuracy:.1f} ± {100 * probes[objective].standard_error:.1f}"
+                for objective in ("nsp", "sop")
+            ),
+        )
+        for name, accuracy, probes in models
+    ]
+    return ("model", "masked LM", "NSP", "SOP"), rows
+
+
+def objective_notes(models: Sequence[tuple[str, float | None, Mapping[str, Probe]]]) -> tuple[str, ...]:
+    """What chance is, and how far from it each model is."""
+    first = models[0][2]
+    chance = ", ".join(
+        f"{objective.upper()} {100 * first[objective].majority:.1f} % on {first[objective].num_pairs:,} pairs"
+        for objective in ("nsp", "sop")
+    )
+    notes = [f"Always the same answer is right in: {chance}."]
+    for name, _, probes in models:
+        above = ", ".join(f"{o.upper()} {probes[o].errors_above_chance:+.1f}" for o in ("nsp", "sop"))
+        notes.append(f"{name}: standard errors above that: {above}.")
+    notes.append(
+        "The paper (Table 5): NSP's model cannot tell the order of segments, SOP's tells documents apart in part."
+    )
+    return tuple(notes)
 
 
 def letter(index: int) -> str:
