@@ -144,3 +144,34 @@ def _operator_name(code: Any) -> str:
     if code.customCode:
         return str(code.customCode.decode())
     return _OPERATORS[max(code.builtinCode, code.deprecatedBuiltinCode)]  # files before 2.4 fill the second alone
+
+
+def constants(content: bytes) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+    """Each constant of floating-point or 8-bit numbers once: its name, its values, and the steps of 8-bit ones.
+
+    The steps, of symmetric quantisation, can be broadcast to the values' shape.
+    """
+    dtypes = {
+        schema.TensorType.FLOAT32: np.float32,
+        schema.TensorType.FLOAT16: np.float16,
+        schema.TensorType.INT8: np.int8,
+    }
+    model = _read(content)
+    found: dict[int, tuple[str, np.ndarray, np.ndarray | None]] = {}
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if not _size(model, tensor) or tensor.type not in dtypes or tensor.buffer in found:
+                continue
+            shape = [] if tensor.shape is None else list(tensor.shape)
+            values = model.buffers[tensor.buffer].data.view(dtypes[tensor.type]).reshape(shape)
+            steps = None
+            if tensor.type == schema.TensorType.INT8:
+                if tensor.quantization is None or tensor.quantization.scale is None:
+                    continue
+                steps = np.asarray(tensor.quantization.scale, np.float32)
+                if len(steps) > 1:
+                    along = [1] * len(shape)
+                    along[tensor.quantization.quantizedDimension] = -1
+                    steps = steps.reshape(along)
+            found[tensor.buffer] = (tensor.name.decode(), values, steps)
+    return list(found.values())
