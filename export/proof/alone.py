@@ -31,7 +31,7 @@ OF_TENSORFLOW = ("tensorflow", "tensorflow_text")
 
 
 class _Refuses:
-    """Loader of modules that must not be there. They are found, as TensorFlow looks for Keras' folder, and then fail."""
+    """Loader of modules that must not be there. They are found, as TensorFlow looks for Keras' folder, but fail."""
 
     def create_module(self, spec: Any) -> Any:
         raise ImportError(f"{spec.name} is blocked: an artefact must do without it")

@@ -16,7 +16,7 @@ from export.proof.passages import LONG_PASSAGE, PASSAGES
 
 Row = tuple[list[int], list[int], list[int]]
 
-ROWS = 8  # of a batch of texts
+ROWS = 16  # of a batch of texts
 _LONGEST_RANDOM = 128  # tokens; one row is as long as the model can take
 # Floating-point operations that random rows may take in the source: seconds on a CPU.
 _MOST_OPERATIONS = 5e11

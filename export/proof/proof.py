@@ -21,8 +21,6 @@ from export import parity
 from export.proof import cases, signatures, weights
 from export.proof.process import AloneProcess, is_saved_model
 
-# Weights that an artefact may lack: it has the heads that were asked for.
-_MAY_LACK_TFLITE = ("encoder/pooler/", "masked_lm/", "sentence_order/")
 _LENGTHS = (8, 32, 128, 512)
 _REPEATS = 5
 
@@ -148,8 +146,7 @@ def prove(artefacts: Sequence[Artefact], source: LoadedModel, bound: parity.Boun
 
 def _check_weights(artefact: Artefact, wanted: Sequence[weights.StoredTensor]) -> weights.Weights:
     found = weights.compare_weights(wanted, weights.stored_tensors(artefact.path))
-    may_lack = () if is_saved_model(artefact.path) else _MAY_LACK_TFLITE
-    if lacking := [name for name in found.missing if not name.startswith(may_lack)]:
+    if lacking := weights.not_allowed(found.missing, is_part=not is_saved_model(artefact.path)):
         raise ValueError(
             f"{artefact.name}: stores {found.stored:,} numbers of a model of {found.parameters:,}; {lacking[0]} of the "
             f"source is not among its tensors{f', nor {len(lacking) - 1} more' if len(lacking) > 1 else ''}; nothing "

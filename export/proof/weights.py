@@ -16,6 +16,8 @@ import numpy as np
 
 from export.proof.process import is_saved_model
 
+# What a file of some of the heads leaves out.
+_OF_HEADS = ("encoder/pooler/", "masked_lm/", "sentence_order/")
 _SAME = 0.501  # of a step: rounding to the nearest level, and the float32 of the step itself
 
 
@@ -90,9 +92,26 @@ def _variables(path: str) -> list[StoredTensor]:
         names = sorted(
             name for name, dtype in reader.get_variable_to_dtype_map().items() if tf.as_dtype(dtype).is_floating
         )
-        return named_tensors({name: reader.get_tensor(name) for name in names})
+        return named_tensors({_variable_name(name): reader.get_tensor(name) for name in names})
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path}: its variables cannot be read: {error}") from error
+
+
+def variable_names(path: str) -> list[str]:
+    """Names of the variables of the SavedModel at `path`, ours as they are called in the model."""
+    import tensorflow as tf
+
+    try:
+        return [
+            _variable_name(name) for name, _ in tf.train.list_variables(os.path.join(path, "variables", "variables"))
+        ]
+    except (tf.errors.OpError, ValueError, RuntimeError):
+        return []
+
+
+def _variable_name(key: str) -> str:
+    """Name of a variable in the model, of its key in a SavedModel, where "/" stands as ".S"."""
+    return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").removeprefix("weights/").replace(".S", "/")
 
 
 def _tensor_of_tflite(name: str, values: np.ndarray, steps: np.ndarray | None) -> StoredTensor:
@@ -128,6 +147,11 @@ def compare_weights(wanted: Sequence[StoredTensor], stored: Iterable[StoredTenso
         of=len(wanted),
         missing=tuple(missing),
     )
+
+
+def not_allowed(missing: Sequence[str], *, is_part: bool) -> tuple[str, ...]:
+    """Of missing weights those that no artefact may lack; `is_part`: it has only the heads that were asked for."""
+    return tuple(name for name in missing if not (is_part and name.startswith(_OF_HEADS)))
 
 
 def is_neutral(values: np.ndarray) -> bool:
