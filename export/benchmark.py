@@ -58,7 +58,7 @@ def benchmark(
     from export.benchmarking import Contest
 
     with contextlib.ExitStack() as stack:
-        contest = Contest(paths, threads=threads or len(os.sched_getaffinity(0)), stack=stack)
+        contest = Contest(paths, threads=threads or os.cpu_count() or 1, stack=stack)
         taken = contest.check_lengths(lengths or LENGTHS, leave_out=lengths is None)
         total = rounds * len(taken) * len(batch_sizes) * len(paths)
         with door.progress(total=total, description="measuring", unit="turns") as bar:

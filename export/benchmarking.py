@@ -101,7 +101,7 @@ class Contest:
         Raises:
           ValueError: if one cannot be taken and `leave_out` is false, or none is left.
         """
-        taken = []
+        taken: list[int] = []
         for length in sorted(lengths):
             try:
                 for number, process in enumerate(self._processes):

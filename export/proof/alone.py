@@ -58,7 +58,7 @@ def block(packages: tuple[str, ...]) -> None:
     """
     if loaded := {name.partition(".")[0] for name in sys.modules} & set(packages):
         raise RuntimeError(f"loaded before they could be blocked: {', '.join(sorted(loaded))}")
-    sys.meta_path.insert(0, _Blocker(packages))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Blocker(packages))
 
 
 class _SavedModel:

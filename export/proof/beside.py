@@ -39,8 +39,11 @@ def is_artefact(path: str | os.PathLike[str]) -> bool:
 class _Side(Protocol):
     """One of the two that are compared. `tokenizer` is Python's, None where it has none."""
 
-    config: AlbertConfig
     tokenizer: Tokenizer | None
+
+    @property
+    def config(self) -> AlbertConfig:
+        """Its configuration, of an artefact as far as its inputs tell it."""
 
     def outputs(self, batches: Sequence[parity.Batch]) -> list[dict[str, np.ndarray]]:
         """Every output for each batch."""

@@ -16,11 +16,11 @@ from export.proof.passages import LONG_PASSAGE, PASSAGES
 
 Row = tuple[list[int], list[int], list[int]]
 
-ROWS = 16  # of a batch of texts
+_ROWS = 32  # of a batch
 _LONGEST_RANDOM = 128  # tokens; one row is as long as the model can take
 # Floating-point operations that random rows may take in the source: seconds on a CPU.
 _MOST_OPERATIONS = 5e11
-_BATCH_TOKENS = 2048
+_BATCH_TOKENS = 4096  # padding included
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,23 +84,16 @@ def random_rows(config: AlbertConfig, longest: int, generator: np.random.Generat
 
 
 def make_batches(rows: Sequence[Row]) -> list[parity.Batch]:
-    """Batches in which short and long rows stand together, so that padding is put to the test."""
+    """Ragged batches of rows of similar length, since padding takes time; one holds the shortest and the longest row."""
     ordered = sorted(rows, key=lambda row: sum(row[1]))
     batches = []
-    first, last = 0, len(ordered) - 1
-    while first <= last:
-        longest = sum(ordered[last][1])
-        count = max(1, min(ROWS, _BATCH_TOKENS // longest))
-        chosen = [ordered[last]]
-        last -= 1
-        while len(chosen) < count and first <= last:
-            if len(chosen) % 2:
-                chosen.append(ordered[first])
-                first += 1
-            else:
-                chosen.append(ordered[last])
-                last -= 1
-        batches.append(parity.make_batch(chosen))
+    while ordered:
+        longest = sum(ordered[-1][1])
+        count = max(1, min(_ROWS, _BATCH_TOKENS // longest))
+        if not batches and count > 1:
+            ordered.append(ordered.pop(0))
+        batches.append(parity.make_batch(ordered[-count:]))
+        del ordered[-count:]
     return batches
 
 

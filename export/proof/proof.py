@@ -10,16 +10,19 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import logging
 
 from albert_tf.files import is_remote
-from albert_tf.inference.loaded_model import LoadedModel
 from albert_tf.stored_weights import VariableValues
 from export import parity
 from export.proof import cases, signatures, weights
 from export.proof.process import AloneProcess, is_saved_model
+
+if TYPE_CHECKING:
+    from albert_tf.inference.loaded_model import LoadedModel
 
 _LENGTHS = (8, 32, 128, 512)
 _REPEATS = 5
@@ -104,15 +107,15 @@ def prove(artefacts: Sequence[Artefact], source: LoadedModel, bound: parity.Boun
     """
     begun = time.monotonic()
     model = source.model
+    wanted = weights.named_tensors(VariableValues(model.named_weights()))
+    stored = [_check_weights(artefact, wanted) for artefact in artefacts]
     batches, reach = cases.make_cases(model.config, source.tokenizer)
     given = [parity.head_inputs(model.head_config, batch) for batch in batches]
     expected = [parity.source_outputs(model, inputs) for inputs in given]
-    wanted = weights.named_tensors(VariableValues(model.named_weights()))
     logging.info("source: %d rows in %.1f s", reach.rows, time.monotonic() - begun)
     found = []
-    for artefact in artefacts:
+    for artefact, of_artefact in zip(artefacts, stored, strict=True):
         begun = time.monotonic()
-        stored = _check_weights(artefact, wanted)
         with AloneProcess(artefact.path, name=artefact.name) as process:
             latencies, memory = _measure(process, model.config.max_position_embeddings)
             compared = _compare_ids(process, source, (batches, given, expected))
@@ -130,7 +133,7 @@ def prove(artefacts: Sequence[Artefact], source: LoadedModel, bound: parity.Boun
                     name=artefact.name,
                     kind="SavedModel" if is_saved_model(artefact.path) else "TFLite",
                     bytes=size_of(artefact.path),
-                    weights=stored,
+                    weights=of_artefact,
                     agreement=compared,
                     not_compared=tuple(sorted(set(process.loaded.signatures) - done)),
                     equal_texts=equal_texts,

@@ -13,14 +13,16 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import albert_tf
 from albert_tf import conversion, files, model_directory
-from albert_tf.inference.loaded_model import LoadedModel
 from export.artifacts import CARD_FILE, REPORT_FILE
 from export.proof.card import render
 from export.proof.proof import Proof
+
+if TYPE_CHECKING:
+    from albert_tf.inference.loaded_model import LoadedModel
 
 VERSION = 1
 

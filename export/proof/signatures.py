@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from albert_tf import features
 from albert_tf.files import exists, read_whole
-from albert_tf.inference.loaded_model import LoadedModel
 from albert_tf.tokenizer_base import Tokenizer
 from export import parity
 from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
 from export.proof.passages import LONG_PASSAGE, PASSAGES
 from export.proof.process import AloneProcess, Signature
+
+if TYPE_CHECKING:
+    from albert_tf.inference.loaded_model import LoadedModel
 
 TOKENIZE = "tokenize"
 _TEXTS_AT_ONCE = 16
