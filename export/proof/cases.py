@@ -84,7 +84,7 @@ def random_rows(config: AlbertConfig, longest: int, generator: np.random.Generat
 
 
 def make_batches(rows: Sequence[Row]) -> list[parity.Batch]:
-    """Ragged batches of rows of similar length, since padding takes time; one holds the shortest and the longest row."""
+    """Ragged batches of rows of similar length, for padding takes time; one holds the shortest and the longest row."""
     ordered = sorted(rows, key=lambda row: sum(row[1]))
     batches = []
     while ordered:

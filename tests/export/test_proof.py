@@ -28,6 +28,7 @@ from export.proof.proof import Artefact, prove
 from export.proof.report import find_report, make_report, paths_beside
 from export.saved_model import SavedModelReport
 from tests.conftest import ROOT
+from tests.export.conftest import scaled
 
 FLOAT32 = parity.Bound(relative=1e-5)
 KEY_BIAS = "encoder/group_0/inner_0/attention/key/bias"
@@ -36,30 +37,6 @@ KEY_BIAS = "encoder/group_0/inner_0/attention/key/bias"
 @pytest.fixture(scope="module")
 def source(directory: pathlib.Path) -> LoadedModel:
     return load(directory)
-
-
-@pytest.fixture(scope="module")
-def float32(model: AlbertPretrainingModel, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A TFLite file of the whole model."""
-    path = tmp_path_factory.mktemp("float32") / "model é.tflite"
-    path.write_bytes(tflite.convert(model, quantization="float32", head="all"))
-    return path
-
-
-@pytest.fixture(scope="module")
-def int8(model: AlbertPretrainingModel, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The same in 8 bits."""
-    path = tmp_path_factory.mktemp("int8") / "model.tflite"
-    path.write_bytes(tflite.convert(model, quantization="int8", head="all"))
-    return path
-
-
-def scaled(path: pathlib.Path, values: np.ndarray, to: pathlib.Path) -> pathlib.Path:
-    """A copy of a float32 TFLite file in which the tensor with `values` is 1 % larger."""
-    content, wanted = path.read_bytes(), np.ascontiguousarray(values, "<f4").tobytes()
-    assert content.count(wanted) == 1
-    to.write_bytes(content.replace(wanted, (np.frombuffer(wanted, "<f4") * np.float32(1.01)).tobytes()))
-    return to
 
 
 @pytest.mark.parametrize("package", ["keras", "albert_tf", "export", "pipelines", "tensorflow"])
