@@ -10,8 +10,8 @@ Two are written, each with every weight once:
 
 Batch size and length are free, and padding costs nothing: it is left out inside. What each signature takes and gives
 stands in assets.extra/signatures.json of either folder. Before the folders appear each is loaded by a process that
-cannot import this project, and compared with the source: OUTPUT_DIR/MODEL_CARD.md tells what was found, in words, and
-OUTPUT_DIR/export_report.json in numbers.
+cannot import this project, and compared with the source: beside it MODEL_CARD.md tells what was found, in words, and
+export_report.json in numbers.
 
 Example:
   python -m export.saved_model --model=runs/small/model --output_dir=exported
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door
-from export.artifacts import CARD_FILE, IDS_FOLDER, REPORT_FILE, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
+from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
 
 if TYPE_CHECKING:
     from albert_tf.features import SentenceObjective
@@ -135,7 +135,7 @@ def _check_earlier_export(path: str | os.PathLike[str]) -> None:
         names = [name.rstrip("/") for name in tf.io.gfile.listdir(path)] if tf.io.gfile.isdir(path) else []
     else:
         names = os.listdir(path) if os.path.isdir(path) else []
-    others = sorted(set(names) - {TEXT_FOLDER, IDS_FOLDER, REPORT_FILE, CARD_FILE})
+    others = sorted(set(names) - {TEXT_FOLDER, IDS_FOLDER})
     if others:
         raise ValueError(
             f"{os.fspath(path)}: holds {others[0]!r}, which is no export; --overwrite replaces exports only"
@@ -224,7 +224,7 @@ def _specs(specs: Any) -> dict[str, str]:
 
 
 def _prove(folder: str, source: LoadedModel, max_difference: float) -> Mapping[str, Agreement]:
-    """Proves that both SavedModels equal their source and writes report and card beside them; agreement by output.
+    """Proves that both SavedModels equal their source and writes report and card into them; agreement by output.
 
     Raises:
       ValueError: as `proof.prove`.
@@ -237,7 +237,8 @@ def _prove(folder: str, source: LoadedModel, max_difference: float) -> Mapping[s
         Artefact(path=os.path.join(folder, name), name=f"SavedModel {name}") for name in (TEXT_FOLDER, IDS_FOLDER)
     ]
     proof = prove(artefacts, source, parity.Bound(relative=max_difference))
-    write_report(make_report(source, proof), folder)
+    for artefact in artefacts:
+        write_report(make_report(source, proof), artefact.path)
     return {name: one for outputs in proof.artefacts[-1].agreement.values() for name, one in outputs.items()}
 
 

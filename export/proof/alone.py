@@ -14,6 +14,7 @@ end of the input ends the process.
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import importlib.machinery
 import importlib.util
@@ -28,6 +29,7 @@ import numpy as np
 OF_PROJECT = ("albert_tf", "benchmarks", "demo", "export", "pipelines")
 OF_KERAS = ("keras", "keras_hub", "keras_nlp", "tf_keras")
 OF_TENSORFLOW = ("tensorflow", "tensorflow_text")
+_TEXT_OPERATIONS = b"TFText>"  # how the names of TF-Text's operations begin in a TFLite file
 
 
 class _Refuses:
@@ -94,8 +96,7 @@ class _SavedModel:
     def _load_text_operations(self) -> str:
         from importlib.metadata import version
 
-        folder = importlib.util.find_spec("tensorflow_text").submodule_search_locations[0]  # type: ignore[union-attr, index]
-        for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "*.so"))):
+        for library in sorted(glob.glob(os.path.join(_folder("tensorflow_text"), "python", "ops", "*.so"))):
             self._tf.load_op_library(library)
         return version("tensorflow-text")
 
@@ -110,7 +111,7 @@ class _SavedModel:
 
     def prepared(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
         return {
-            name: self._tf.constant([text.encode() for text in value.tolist()] if value.dtype.kind == "U" else value)
+            name: self._tf.constant(np.char.encode(value, "utf-8").astype(object) if value.dtype.kind == "U" else value)
             for name, value in inputs.items()
         }
 
@@ -119,23 +120,49 @@ class _SavedModel:
         return {name: value.numpy() for name, value in outputs.items()}
 
 
+def _folder(package: str) -> str:
+    """Folder of an installed package, which may be blocked."""
+    spec = importlib.machinery.PathFinder.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"{package} is not installed")
+    return str(spec.submodule_search_locations[0])
+
+
 def _spec(spec: Any) -> list[Any]:
     return [spec.dtype.name, None if spec.shape.rank is None else list(spec.shape)]
 
 
 class _TFLite:
-    """A TFLite file in LiteRT, without TensorFlow."""
+    """A TFLite file in LiteRT, without TensorFlow's package."""
 
     def __init__(self, path: str, threads: int | None) -> None:
         from importlib.metadata import version
 
         from ai_edge_litert import interpreter
 
+        self._path, self._threads = path, threads
+        self._class, self._settings = interpreter.Interpreter, {}
         self.needs = {"ai-edge-litert": version("ai-edge-litert")}
-        self._make = lambda: interpreter.Interpreter(model_path=path, num_threads=threads)
+        with open(path, "rb") as stream:
+            has_tokenizer = _TEXT_OPERATIONS in stream.read()
+        if has_tokenizer:
+            self._class = interpreter.InterpreterWithCustomOps
+            self._settings = {"custom_op_registerers": self._text_operations()}
+            self.needs["tensorflow-text"] = version("tensorflow-text")
+
+    def _text_operations(self) -> list[Any]:
+        """Functions that register TF-Text's operations, out of its native library, as an app links them in."""
+        for library in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2"):
+            ctypes.CDLL(os.path.join(_folder("tensorflow"), library), ctypes.RTLD_GLOBAL)
+        path = os.path.join(_folder("tensorflow_text"), "core", "pybinds", "tflite_registrar.so")
+        loader = importlib.machinery.ExtensionFileLoader("tflite_registrar", path)
+        spec = importlib.machinery.ModuleSpec("tflite_registrar", loader, origin=path)
+        registrar = importlib.util.module_from_spec(spec)
+        loader.exec_module(registrar)
+        return [getattr(registrar, name) for name in dir(registrar) if name.startswith("Add")]
 
     def load(self) -> None:
-        self._interpreter = self._make()
+        self._interpreter = self._class(model_path=self._path, num_threads=self._threads, **self._settings)
         self._interpreter.allocate_tensors()
         self._runners = {
             name: self._interpreter.get_signature_runner(name) for name in self._interpreter.get_signature_list()
@@ -144,7 +171,10 @@ class _TFLite:
     def signatures(self) -> dict[str, Any]:
         def described(details: dict[str, Any]) -> dict[str, Any]:
             return {
-                name: [np.dtype(one["dtype"]).name, [None if n < 0 else int(n) for n in one["shape_signature"]]]
+                name: [
+                    "string" if one["dtype"] is np.bytes_ else np.dtype(one["dtype"]).name,
+                    [None if n < 0 else int(n) for n in one["shape_signature"]],
+                ]
                 for name, one in details.items()
             }
 
@@ -157,7 +187,7 @@ class _TFLite:
         }
 
     def prepared(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
-        return inputs
+        return {name: value.astype(object) if value.dtype.kind == "U" else value for name, value in inputs.items()}
 
     def run(self, signature: str, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
         return {name: np.array(value) for name, value in self._runners[signature](**inputs).items()}

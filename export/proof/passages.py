@@ -105,7 +105,7 @@ EMOJI = (
     "😀 naïve café 🎉🎉 done ✔️",
     "👩\u200d👩\u200d👧 came by 🚲 from 🇫🇷",
 )
-PASSAGES = (
+PLAIN_PASSAGES = (
     *ENGLISH,
     *GERMAN,
     *FRENCH,
@@ -119,8 +119,7 @@ PASSAGES = (
     *HINDI,
     *THAI,
     *DIGITS,
-    *MARKS,
-    *EMOJI,
 )
+PASSAGES = (*PLAIN_PASSAGES, *MARKS, *EMOJI)
 # Mixed scripts, as long as a model can read and longer: cut to its greatest length.
 LONG_PASSAGE = " ".join(PASSAGES)

@@ -19,6 +19,7 @@ from albert_tf.files import is_remote
 from albert_tf.stored_weights import VariableValues
 from export import parity
 from export.proof import cases, signatures, weights
+from export.proof.passages import LONG_PASSAGE, PASSAGES, PLAIN_PASSAGES
 from export.proof.process import AloneProcess, is_saved_model
 
 if TYPE_CHECKING:
@@ -193,10 +194,12 @@ def _compare_texts(process: AloneProcess, source: LoadedModel, path: str) -> dic
     """Agreement of every signature that takes texts and gives what the model gives."""
     found = {}
     max_seq_length = signatures.read_max_seq_length(path) or source.max_seq_length
+    # The tokenizer inside a TFLite file prepares a few odd characters otherwise.
+    texts = (*PASSAGES, LONG_PASSAGE) if is_saved_model(path) else PLAIN_PASSAGES
     for name, signature in process.loaded.signatures.items():
         if signatures.takes_texts(signature):
-            batches, actual = signatures.text_cases(process, name, source, max_seq_length)
-            inputs = [parity.head_inputs(source.model.head_config, batch) for batch in batches]
+            batches, actual = signatures.text_cases(process, name, source, max_seq_length, texts)
+            inputs = [signatures.model_inputs(source, batch) for batch in batches]
             expected = [parity.source_outputs(source.model, one) for one in inputs]
             found[name] = _agreement(process.name, name, expected, actual, batches, source)
     return {name: one for name, one in found.items() if one}

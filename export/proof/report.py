@@ -1,8 +1,8 @@
 """`export_report.json` and `MODEL_CARD.md`: what was exported, what it was made from, and what the proof has found.
 
-Both stand beside what they tell of: in the folder that `text` and `ids` of a SavedModel are in, which appears with
-them, and beside NAME.tflite as NAME.report.json and NAME.card.md. They are not inside an artefact, so that one report
-tells of both SavedModels, and a file that a phone gets carries no training data's name.
+A SavedModel has both in its folder assets.extra, which TensorFlow leaves alone, so that they go where it goes: to a
+server, under another version's number. `text` and `ids`, which are exported together, have the same ones. A TFLite file
+is a single file, and a phone needs no model card: they stand beside NAME.tflite as NAME.report.json and NAME.card.md.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def _digest(path: str) -> str:
     return hashlib.sha256(files.read_whole(os.path.join(path, model_directory.WEIGHTS_FILE))).hexdigest()
 
 
-def write_report(report: Report, folder: str | os.PathLike[str]) -> None:
-    """Writes `export_report.json` and `MODEL_CARD.md` into a folder that appears as a whole.
+def write_report(report: Report, saved_model: str | os.PathLike[str]) -> None:
+    """Writes report and card into a SavedModel's folder, which is to appear as a whole.
 
     Raises:
       OSError: if a file cannot be written.
     """
-    files.write_whole(os.path.join(folder, REPORT_FILE), report.to_json())
-    files.write_whole(os.path.join(folder, CARD_FILE), render(json.loads(report.to_json())))
+    files.write_whole(os.path.join(saved_model, REPORT_FILE), report.to_json())
+    files.write_whole(os.path.join(saved_model, CARD_FILE), render(json.loads(report.to_json())))
 
 
 def paths_beside(tflite: str | os.PathLike[str]) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def write_with_report(path: str | os.PathLike[str], content: bytes, report: Repo
 
 
 def find_report(artefact: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The report of an artefact, where it still stands beside it; None where it does not.
+    """The report of an artefact, where it still has it; None where it does not.
 
     Raises:
       ValueError: if it is damaged.
@@ -130,5 +130,5 @@ def find_report(artefact: str | os.PathLike[str]) -> dict[str, Any] | None:
     from albert_tf.json_object import parse_object
 
     path = os.fspath(artefact).rstrip("/")
-    beside = paths_beside(path)[0] if path.endswith(".tflite") else os.path.join(os.path.dirname(path), REPORT_FILE)
+    beside = paths_beside(path)[0] if path.endswith(".tflite") else os.path.join(path, REPORT_FILE)
     return parse_object(files.read_whole(beside), source=beside) if files.exists(beside) else None

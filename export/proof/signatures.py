@@ -33,13 +33,8 @@ def takes_ids(signature: Signature, inputs: Mapping[str, np.ndarray]) -> bool:
 
 
 def takes_texts(signature: Signature) -> bool:
-    """Whether a signature takes one text or a pair for each row, and gives something that the model gives too."""
-    return set(signature.inputs) in ({"text"}, {"text", "text_b"}) and not {
-        "sequence_output",
-        "pooled_output",
-        "logits",
-        *ENCODER_INPUTS,
-    }.isdisjoint(signature.outputs)
+    """Whether a signature takes one text or a pair for each row."""
+    return set(signature.inputs) in ({"text"}, {"text", "text_b"})
 
 
 def given(signature: Signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -81,17 +76,16 @@ def _short(ids: Sequence[int]) -> str:
 
 
 def text_cases(
-    process: AloneProcess, name: str, source: LoadedModel, max_seq_length: int
+    process: AloneProcess, name: str, source: LoadedModel, max_seq_length: int, texts: Sequence[str]
 ) -> tuple[list[parity.Batch], list[dict[str, np.ndarray]]]:
-    """Batches as the tokenizer makes them of the built-in texts, and what the signature `name` gives for the texts.
+    """Batches as the tokenizer makes them of `texts`, and what the signature `name` gives for the texts.
 
     Raises:
       ValueError: if it tells that the model was given other ids than the tokenizer's.
     """
     signature = process.loaded.signatures[name]
-    texts = (*PASSAGES, LONG_PASSAGE)
     pairs = "text_b" in signature.inputs
-    others = (*texts[1:], texts[0]) if pairs else ("",) * len(texts)
+    others = [*texts[1:], texts[0]] if pairs else [""] * len(texts)
     batches, requests = [], []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         # Every so many, so that short and long ones stand together
@@ -104,13 +98,27 @@ def text_cases(
             for one, two in zip(ones, twos, strict=True)
         ]
         batches.append(parity.make_batch(rows))
-        requests.append({"text": np.array(ones), **({"text_b": np.array(twos)} if pairs else {})})
+        given = {"text": np.array(ones), **({"text_b": np.array(twos)} if pairs else {})}
+        if source.model.HEAD == "multiple_choice":  # as `parity.head_inputs` makes choices
+            shifts = range(parity.CHOICES)
+            given = {key: np.stack([np.roll(one, -n) for n in shifts], axis=1) for key, one in given.items()}
+        requests.append(given)
     outputs = process.run(name, requests)
     for batch, one in zip(batches, outputs, strict=True):
         for key in ENCODER_INPUTS:
             if key in one and not np.array_equal(one[key], batch[key]):
                 raise ValueError(f"{process.name}: signature {name!r} gives a text other {key} than the tokenizer")
     return batches, outputs
+
+
+def model_inputs(source: LoadedModel, batch: parity.Batch) -> parity.Batch:
+    """What the model takes where an artefact takes text: of a conditional span the second text alone may answer."""
+    inputs = parity.head_inputs(source.model.head_config, batch)
+    if features.P_MASK in inputs:
+        allowed = (batch[features.SEGMENT_IDS] == 1) & (batch[features.INPUT_IDS] != source.tokenizer.sep_id)
+        allowed[:, 0] = True
+        inputs[features.P_MASK] = 1 - allowed.astype(np.int32)
+    return inputs
 
 
 def timed_signature(signatures: Mapping[str, Signature]) -> str | None:

@@ -114,9 +114,8 @@ def _variable_name(key: str) -> str:
     return key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").removeprefix("weights/").replace(".S", "/")
 
 
-def _tensor_of_tflite(name: str, values: np.ndarray, steps: np.ndarray | None) -> StoredTensor:
-    """A constant: of float32, float16, or int8 with its steps."""
-    size = values.nbytes
+def _tensor_of_tflite(name: str, values: np.ndarray, steps: np.ndarray | None, size: int) -> StoredTensor:
+    """A constant: of float32, of float16, or of steps."""
     if steps is not None:
         return StoredTensor(name=name, values=values.astype(np.float32) * steps, slack=_SAME * steps, bytes=size)
     slack = np.zeros([], np.float32)

@@ -110,7 +110,7 @@ def test_of_8_bits_the_weights_tell(
     kernel = model.named_weights()["encoder/pooler/kernel"].numpy()
     steps = next(
         steps
-        for _, values, steps in flatbuffer.constants(int8.read_bytes())
+        for _, values, steps, _ in flatbuffer.constants(int8.read_bytes())
         if steps is not None
         and values.shape == kernel.T.shape
         and np.abs(values * steps - kernel.T).max() <= steps.max()
