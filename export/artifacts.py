@@ -18,6 +18,8 @@ TEXT_FOLDER, IDS_FOLDER = "text", "ids"
 SAVED_MODEL_FILE = "saved_model.pb"
 # TensorFlow leaves what it finds in assets.extra alone.
 SIGNATURES_FILE = os.path.join("assets.extra", "signatures.json")
+REPORT_FILE = os.path.join("assets.extra", "export_report.json")
+CARD_FILE = os.path.join("assets.extra", "MODEL_CARD.md")
 
 
 def check_apart(output: str | os.PathLike[str], model_directory: str | os.PathLike[str]) -> None:

@@ -144,3 +144,39 @@ def _operator_name(code: Any) -> str:
     if code.customCode:
         return str(code.customCode.decode())
     return _OPERATORS[max(code.builtinCode, code.deprecatedBuiltinCode)]  # files before 2.4 fill the second alone
+
+
+def constants(content: bytes) -> list[tuple[str, np.ndarray, np.ndarray | None, int]]:
+    """Each constant of floating-point or quantised numbers once: its name, values, steps and bytes.
+
+    Steps are None for floating-point numbers. Of quantised ones a value is the number of steps from 0; the steps can be
+    broadcast to the values' shape.
+    """
+    plain = {schema.TensorType.FLOAT32: np.float32, schema.TensorType.FLOAT16: np.float16}
+    quantised = {
+        schema.TensorType.INT8: np.int8,
+        schema.TensorType.INT16: np.int16,
+        schema.TensorType.INT32: np.int32,
+        schema.TensorType.INT64: np.int64,
+    }
+    model = _read(content)
+    found: dict[int, tuple[str, np.ndarray, np.ndarray | None, int]] = {}
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            how = tensor.quantization
+            is_quantised = tensor.type in quantised and how is not None and how.scale is not None and len(how.scale)
+            if not _size(model, tensor) or tensor.buffer in found or not (tensor.type in plain or is_quantised):
+                continue
+            shape = [] if tensor.shape is None else list(tensor.shape)
+            data, steps = model.buffers[tensor.buffer].data, None
+            if is_quantised:
+                along = [1] * len(shape)
+                if len(how.scale) > 1:
+                    along[how.quantizedDimension] = -1
+                zero = np.asarray(0 if how.zeroPoint is None else how.zeroPoint).reshape(along)
+                steps = np.asarray(how.scale, np.float32).reshape(along)
+                values = data.view(quantised[tensor.type]).reshape(shape) - zero
+            else:
+                values = data.view(plain[tensor.type]).reshape(shape)
+            found[tensor.buffer] = (tensor.name.decode(), values, steps, data.nbytes)
+    return list(found.values())

@@ -28,7 +28,7 @@ _OF_TOKENS = ("sequence_output", "start_logits", "end_logits")
 # Heads whose "logits" are of classes that exclude each other.
 _CLASSES = ("classifier", "multiple_choice", "token_classifier")
 # What stands for the logit of a forbidden place is far below this; log probabilities are far above.
-_FORBIDDEN = -1e20
+FORBIDDEN = -1e20
 
 SENTENCES = (
     "Yes.",
@@ -166,7 +166,7 @@ def agreement(
                 keep: Any = mask[row] if of_tokens else slice(None)
                 rows = wanted[row][keep], got[row][keep]
                 if name.endswith("_log_probs"):
-                    is_real = rows[0] > _FORBIDDEN
+                    is_real = rows[0] > FORBIDDEN
                     rows = rows[0][is_real], rows[1][is_real]
                 pairs.setdefault(name, []).append(rows)
     return {name: _agreement(rows, _classes_of(name, head)) for name, rows in pairs.items()}

@@ -9,8 +9,9 @@ Two are written, each with every weight once:
                     masked_lm, sentence_order.
 
 Batch size and length are free, and padding costs nothing: it is left out inside. What each signature takes and gives
-stands in assets.extra/signatures.json of either folder. Before the folders appear they are loaded again and compared
-with the source.
+stands in assets.extra/signatures.json of either folder. Before the folders appear each is loaded by a process that
+cannot import this project, and compared with the source: beside it MODEL_CARD.md tells what was found, in words, and
+export_report.json in numbers.
 
 Example:
   python -m export.saved_model --model=runs/small/model --output_dir=exported
@@ -30,10 +31,11 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door
-from export.artifacts import ENCODER_INPUTS, IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
+from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
 
 if TYPE_CHECKING:
     from albert_tf.features import SentenceObjective
+    from albert_tf.inference.loaded_model import LoadedModel
     from albert_tf.modeling.models import AlbertPretrainingModel
     from albert_tf.tokenizer_base import Tokenizer
     from export.parity import Agreement
@@ -84,6 +86,7 @@ def export_saved_model(
         _check_earlier_export(output_directory)
     advice = "name another folder, or pass --overwrite to replace it"
     with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
+        from albert_tf.inference.loaded_model import LoadedModel
         from albert_tf.model_directory import (
             check_head,
             load_pretraining_model,
@@ -103,7 +106,14 @@ def export_saved_model(
         write_saved_models(
             folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k, sentence_objective=objective
         )
-        agreement = _compare_with_source(folder, model, tokenizer, max_seq_length, max_difference)
+        source = LoadedModel(
+            path=os.fspath(model_directory),
+            model=model,
+            tokenizer=tokenizer,
+            max_seq_length=read_max_seq_length(model_directory),
+            sentence_objective=objective,
+        )
+        agreement = _prove(folder, source, max_difference)
         return SavedModelReport(
             text_folder=os.path.join(output_directory, TEXT_FOLDER),
             ids_folder=os.path.join(output_directory, IDS_FOLDER),
@@ -213,51 +223,23 @@ def _specs(specs: Any) -> dict[str, str]:
     return {name: f"{spec.dtype.name} {list(spec.shape)}" for name, spec in sorted(named.items())}
 
 
-def _compare_with_source(
-    folder: str,
-    model: AlbertPretrainingModel,
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-    max_difference: float,
-) -> dict[str, Agreement]:
-    """Loads both SavedModels again and compares every output with the source.
+def _prove(folder: str, source: LoadedModel, max_difference: float) -> Mapping[str, Agreement]:
+    """Proves that both SavedModels equal their source and writes report and card into them; agreement by output.
 
     Raises:
-      ValueError: if an output differs by more than `max_difference`, or a text gives other ids.
+      ValueError: as `proof.prove`.
     """
-    import numpy as np
-    import tensorflow as tf
-
     from export import parity
+    from export.proof.proof import Artefact, prove
+    from export.proof.report import make_report, write_report
 
-    begun = time.monotonic()
-    from_ids = tf.saved_model.load(os.path.join(folder, IDS_FOLDER)).signatures
-    from_text = tf.saved_model.load(os.path.join(folder, TEXT_FOLDER)).signatures
-    logging.info("loaded both models again in %.1f s", time.monotonic() - begun)
-    batches = parity.standard_batches(tokenizer, max_seq_length)
-    expected = [parity.source_outputs(model, batch) for batch in batches]
-    bound = parity.Bound(relative=max_difference)
-    found: dict[str, Agreement] = {}
-    for artefact, signatures, names in (
-        (TEXT_FOLDER, from_text, ("ids",)),
-        (IDS_FOLDER, from_ids, tuple(from_ids)),
-    ):
-        actual = []
-        for batch in batches:
-            inputs = {name: tf.constant(value) for name, value in batch.items()}
-            encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
-            given = {name: inputs if name == "masked_lm" else encoder_inputs for name in names}
-            actual.append({key: v for name in names for key, v in signatures[name](**given[name]).items()})
-        found = parity.agreement(expected, actual, batches)
-        parity.check(found, bound, artefact=f"SavedModel {artefact}")
-
-    texts = [*parity.SENTENCES, ""]
-    ids = from_text["serving_default"](text=tf.constant(texts))["input_ids"].numpy()
-    for row, text in zip(ids, texts, strict=True):
-        wanted = tokenizer.encode_pair(tokenizer.encode(text), None, max_seq_length)[0][: len(row)]
-        if not np.array_equal(row, wanted):
-            raise ValueError(f"SavedModel {TEXT_FOLDER}: {text!r} gives other ids than the tokenizer; nothing written")
-    return found
+    artefacts = [
+        Artefact(path=os.path.join(folder, name), name=f"SavedModel {name}") for name in (TEXT_FOLDER, IDS_FOLDER)
+    ]
+    proof = prove(artefacts, source, parity.Bound(relative=max_difference))
+    for artefact in artefacts:
+        write_report(make_report(source, proof), artefact.path)
+    return {name: one for outputs in proof.artefacts[-1].agreement.values() for name, one in outputs.items()}
 
 
 def _define_flags() -> None:

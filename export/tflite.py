@@ -2,7 +2,8 @@
 
 The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
 free (resize the inputs). Inputs and outputs have names, in one signature, "serving_default". Token ids go in: the
-tokenizer stays outside. Before the file appears it is loaded again and compared with the source.
+tokenizer stays outside. Before the file appears it is loaded by a process without this project and TensorFlow, and
+compared with the source: beside NAME.tflite NAME.card.md tells what was found, in words, NAME.report.json in numbers.
 
   --quantization  float32  as trained
                   float16  half the size, same speed
@@ -23,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -34,6 +36,7 @@ from albert_tf.files import check_regular
 from export.artifacts import ENCODER_INPUTS, check_apart, quiet
 
 if TYPE_CHECKING:
+    from albert_tf.inference.loaded_model import LoadedModel
     from albert_tf.modeling.encoder import Form
     from albert_tf.modeling.models import AlbertPretrainingModel
     from export.parity import Agreement, Batch, Bound
@@ -80,14 +83,15 @@ def export_tflite(
       FileNotFoundError: if the model directory or a file in it is missing.
       ValueError: if it is damaged, `output` exists, or the file does not agree with the source.
     """
+    from albert_tf.inference.loaded_model import LoadedModel
     from albert_tf.model_directory import (
         check_head,
         load_pretraining_model,
         load_tokenizer,
         read_config,
+        read_max_seq_length,
         read_sentence_objective,
     )
-    from export import parity
 
     if quantization not in QUANTIZATIONS or head not in HEADS:
         raise ValueError(
@@ -112,13 +116,34 @@ def export_tflite(
     content = convert(model, quantization=quantization, head=head)
     logging.info("converted in %.1f s", time.monotonic() - begun)
 
-    batches = parity.standard_batches(tokenizer, model.config.max_position_embeddings)
-    interpreter = make_interpreter(content)
-    actual = [run(interpreter, batch) for batch in batches]
-    found = parity.agreement([parity.source_outputs(model, batch) for batch in batches], actual, batches)
-    parity.check(found, bound_of(quantization, min_cosine, max_difference), artefact=f"TFLite {quantization}")
-    door.write_whole(output, content)
+    source = LoadedModel(
+        path=os.fspath(model_directory),
+        model=model,
+        tokenizer=tokenizer,
+        max_seq_length=read_max_seq_length(model_directory),
+        sentence_objective=read_sentence_objective(model_directory),
+    )
+    found = _prove(output, content, source, bound_of(quantization, min_cosine, max_difference))
     return TFLiteReport(bytes=len(content), agreement=found)
+
+
+def _prove(
+    output: str | os.PathLike[str], content: bytes, source: LoadedModel, bound: Bound
+) -> Mapping[str, Agreement]:
+    """Proves that a file equals its source and writes it with report and card; agreement by output.
+
+    Raises:
+      ValueError: as `proof.prove`.
+    """
+    from export.proof.proof import Artefact, prove
+    from export.proof.report import make_report, write_with_report
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.tflite")
+        door.write_whole(path, content)
+        proof = prove([Artefact(path=path, name=os.path.basename(output))], source, bound)
+    write_with_report(output, content, make_report(source, proof))
+    return {name: one for outputs in proof.artefacts[0].agreement.values() for name, one in outputs.items()}
 
 
 def bound_of(

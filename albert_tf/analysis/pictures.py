@@ -22,6 +22,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 HATCHES = ("", "//", "", "\\\\", "..", "xx")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)))
+KINDS = ("svg", "png")
 _LONGEST_NAME = 32  # characters
 _CONFIG_FILE = "albert_config.json"
 
@@ -53,21 +54,42 @@ def draw(folder: str, name: str, size: tuple[float, float], fill: Callable[[Figu
       OSError: if a file cannot be written.
     """
     check_folder(folder)
+    paths = []
+    for theme in THEMES:
+        paths += [os.path.join(folder, f"{name}{theme.ending}.{kind}") for kind in KINDS]
+        _draw(paths[-len(KINDS) :], name, theme, size, fill)
+    return paths
+
+
+def draw_file(path: str, size: tuple[float, float], fill: Callable[[Figure, Theme], None]) -> None:
+    """Writes one picture on a light ground, SVG or PNG by the ending of its name; `size` and `fill` as for `draw`.
+
+    Raises:
+      ValueError: for another ending, or a path in an object store.
+      OSError: if the file cannot be written.
+    """
+    check_folder(os.path.dirname(path))
+    if path.rpartition(".")[2] not in KINDS:
+        raise ValueError(f"name of a picture must end in {' or '.join(f'.{kind}' for kind in KINDS)}, got {path}")
+    _draw([path], os.path.basename(path), THEMES[0], size, fill)
+
+
+def _draw(
+    paths: Sequence[str], name: str, theme: Theme, size: tuple[float, float], fill: Callable[[Figure, Theme], None]
+) -> None:
+    """One figure, saved as each of `paths`."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    paths = []
-    for theme in THEMES:
-        with matplotlib.rc_context(_settings(name, theme)), warnings.catch_warnings():
-            # Of a script that the font lacks; in the SVG, where text stays text, the viewer's fonts have it.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            figure = Figure(figsize=size, layout="constrained")
-            fill(figure, theme)
-            for kind, metadata in (("svg", {"Date": None}), ("png", {})):
-                paths.append(os.path.join(folder, f"{name}{theme.ending}.{kind}"))
-                with whole_file(paths[-1]) as temporary:
-                    figure.savefig(temporary, format=kind, dpi=120, metadata=metadata)
-    return paths
+    with matplotlib.rc_context(_settings(name, theme)), warnings.catch_warnings():
+        # Of a script that the font lacks; in the SVG, where text stays text, the viewer's fonts have it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=size, layout="constrained")
+        fill(figure, theme)
+        for path in paths:
+            kind = path.rpartition(".")[2]
+            with whole_file(path) as temporary:
+                figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
 
 
 def check_folder(folder: str) -> None:

@@ -12,6 +12,7 @@ from albert_tf.model_directory import save_model_directory
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.tokenizer_base import Tokenizer
+from export import tflite
 from export.saved_model import SavedModelReport, export_saved_model
 from tests.export.texts import train_tokenizer
 from tests.modeling.small_models import SHARING_CASES
@@ -75,3 +76,27 @@ def directory(
 def exported(directory: pathlib.Path) -> SavedModelReport:
     """Both SavedModels of the directory."""
     return export_saved_model(directory, directory.parent / "exported", top_k=7)
+
+
+@pytest.fixture(scope="session")
+def float32(model: AlbertPretrainingModel, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A TFLite file of the whole model."""
+    path = tmp_path_factory.mktemp("float32") / "model é.tflite"
+    path.write_bytes(tflite.convert(model, quantization="float32", head="all"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def int8(model: AlbertPretrainingModel, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The same with weights in 8 bits."""
+    path = tmp_path_factory.mktemp("int8") / "model.tflite"
+    path.write_bytes(tflite.convert(model, quantization="int8", head="all"))
+    return path
+
+
+def scaled(path: pathlib.Path, values: np.ndarray, to: pathlib.Path) -> pathlib.Path:
+    """A copy of a float32 TFLite file in which the tensor with `values` is 1 % larger."""
+    content, wanted = path.read_bytes(), np.ascontiguousarray(values, "<f4").tobytes()
+    assert content.count(wanted) == 1
+    to.write_bytes(content.replace(wanted, (np.frombuffer(wanted, "<f4") * np.float32(1.01)).tobytes()))
+    return to
