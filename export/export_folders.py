@@ -46,6 +46,7 @@ def new_export(
     _check_versions(output_directory)
     places = export_paths(output_directory, version)
     advice = "name another version, or pass --overwrite to replace it"
+    new = [place for place in places.values() if not exists(place)]
     try:
         with contextlib.ExitStack() as stack:
             folders = {
@@ -54,21 +55,18 @@ def new_export(
             }
             yield folders
     except BaseException:
-        _remove_half(places)
+        _remove(new)
         raise
 
 
-def _remove_half(places: dict[str, str]) -> None:
-    """Removes one of two SavedModels whose other one did not get its place, and folders that were made for them."""
-    found = [place for place in places.values() if exists(os.path.join(place, SAVED_MODEL_FILE))]
-    if len(found) == 1:
-        remove_directory(found[0])
-    if door.is_remote(next(iter(places.values()))):
-        return
-    for place in places.values():
-        for folder in (os.path.dirname(place), os.path.dirname(os.path.dirname(place))):
-            with contextlib.suppress(OSError):  # it has content, or is not there
-                os.rmdir(folder)
+def _remove(places: list[str]) -> None:
+    """Removes SavedModels, one of which may have got its place alone, and folders that were made for them."""
+    for place in places:
+        remove_directory(place)
+        if not door.is_remote(place):
+            for folder in (os.path.dirname(place), os.path.dirname(os.path.dirname(place))):
+                with contextlib.suppress(OSError):  # it has content, or is not there
+                    os.rmdir(folder)
 
 
 def _check_versions(path: str | os.PathLike[str]) -> None:

@@ -11,21 +11,27 @@ from albert_tf import features
 from albert_tf.config import AlbertConfig
 
 
-def checked(config: AlbertConfig, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def checked(config: AlbertConfig, inputs: Mapping[str, tf.Tensor], *, least_length: int = 1) -> dict[str, tf.Tensor]:
     """A model's inputs, int32, there once they are known to fit the model and each other.
 
     On a CPU a look-up of an id that there is not fails without saying whose fault it is; on a GPU it gives zeros.
+
+    Args:
+      config: of the model.
+      inputs: int32 [..., S] by name, and `masked_lm_positions` [B, P].
+      least_length: least S.
     """
-    checks = list(_checks(config, inputs))
+    checks = list(_checks(config, inputs, least_length))
     with tf.control_dependencies([check for check in checks if check is not None]):
         return {name: tf.identity(value) for name, value in inputs.items()}
 
 
-def _checks(config: AlbertConfig, inputs: Mapping[str, tf.Tensor]) -> Iterator[Any]:
+def _checks(config: AlbertConfig, inputs: Mapping[str, tf.Tensor], least: int) -> Iterator[Any]:
     ids = inputs[features.INPUT_IDS]
     length = tf.shape(ids)[-1]
     longest = config.max_position_embeddings
-    yield tf.debugging.assert_positive(length, "input_ids must have at least one position")
+    wanted = "one position" if least == 1 else f"{least} positions"
+    yield tf.debugging.assert_greater_equal(length, least, f"input_ids must have at least {wanted}")
     yield tf.debugging.assert_less_equal(length, longest, f"input_ids must have at most {longest} positions")
     limits = {
         features.INPUT_IDS: config.vocab_size,

@@ -123,13 +123,19 @@ class SignatureMaker(abc.ABC):
             name: tf.TensorSpec([None] * (shape.count(",") + 1), tf.int32) for name, shape in self.model.INPUTS.items()
         }
 
+    @property
+    def least_length(self) -> int:
+        """Fewest positions that the model takes."""
+        return 1
+
     @functools.cached_property
     def forward(self) -> Any:
         """The model as a function of its inputs: its outputs by name, computed in inference."""
         specs = self.input_specs
 
         def forward(**inputs: tf.Tensor) -> Outputs:
-            return self.model.forward(checked(self.model.config, inputs), form=self.served.form)
+            given = checked(self.model.config, inputs, least_length=self.least_length)
+            return self.model.forward(given, form=self.served.form)
 
         return function_of(forward, specs)
 
@@ -211,7 +217,8 @@ class SignatureMaker(abc.ABC):
     @functools.cached_property
     def pieces(self) -> tf.Tensor:
         """string [V]: the pieces by id."""
-        return tf.constant([self.tokenizer.id_to_piece(i) for i in range(self.tokenizer.vocab_size)])
+        with tf.init_scope():  # else it would be part of the function that asks first
+            return tf.constant([self.tokenizer.id_to_piece(i) for i in range(self.tokenizer.vocab_size)])
 
     @functools.cached_property
     def tokenize(self) -> Any:

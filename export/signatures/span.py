@@ -41,7 +41,8 @@ class SpanSignatures(SignatureMaker):
 
     @functools.cached_property
     def _places(self) -> PlaceGraph:
-        return PlaceGraph(self.tokenizer, self.text)
+        with tf.init_scope():  # else it would be part of the function that asks first
+            return PlaceGraph(self.tokenizer, self.text)
 
     @property
     def parts(self) -> tuple[tf.Module, ...]:
@@ -55,13 +56,18 @@ class SpanSignatures(SignatureMaker):
     def _is_conditional(self) -> bool:
         return self.model.HEAD == "conditional_span"
 
+    @property
+    def least_length(self) -> int:
+        head = self.model.head_config
+        return max(head.start_n_top, head.end_n_top) if self._is_conditional else 1
+
     def describe_outputs(self) -> str:
         if not self._is_conditional:
             return "start_logits and end_logits float32 [B, S]; at padding and question without meaning."
         head = self.model.head_config
         return (
             "p_mask is 1 where no answer may start or end: at the question, special tokens but [CLS], and padding; S "
-            f"is at least {max(head.start_n_top, head.end_n_top)}. start_top_log_probs float32 and start_top_index "
+            f"is at least {self.least_length}. start_top_log_probs float32 and start_top_index "
             f"int32 [B, {head.start_n_top}]: the likeliest starts, best first; end_top_log_probs and end_top_index "
             f"[B, {head.start_n_top * head.end_n_top}]: {head.end_n_top} ends for each of them; cls_logits float32 "
             "[B], positive where there is rather no answer."
@@ -106,12 +112,11 @@ class SpanSignatures(SignatureMaker):
         rooms = self.text.max_seq_length - 3 - first.lengths
         windows = text_windows(second.lengths, rooms, self._stride)
         asked = tf.gather(first.lengths, windows.owners)
-        least = max(self.model.head_config.start_n_top, self.model.head_config.end_n_top) if self._is_conditional else 1
         inputs = self.text.lay_out(
             first.cut(windows.owners, tf.zeros_like(asked), asked),
             second.cut(windows.owners, windows.starts, windows.lengths),
             asked >= 0,
-            least_length=least,
+            least_length=self.least_length,
         )
         offsets = asked + 2
         place = tf.range(tf.shape(inputs[features.INPUT_IDS])[1]) - tf.expand_dims(offsets, 1)  # [W, S], in the part

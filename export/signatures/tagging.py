@@ -83,10 +83,10 @@ class TaggingSignatures(SignatureMaker):
     @functools.cached_property
     def _tag(self) -> Any:
         """Labels of words: string [B, (n)] to `labels`, `probability` [B, N] and `num_words` [B]."""
-        labels = tf.constant(self.served.labels)
 
         @tf.function(input_signature=[_WORDS], autograph=False)
         def tag(words: tf.RaggedTensor) -> Outputs:
+            labels = tf.constant(self.served.labels)
             logits, is_shown = self._logits(words)
             probabilities = tf.nn.softmax(logits)
             names = tf.where(is_shown, tf.gather(labels, tf.argmax(probabilities, axis=1)), self._missing)
