@@ -17,6 +17,13 @@ def write(path: pathlib.Path, version: int | None, content: str, *, overwrite: b
             (pathlib.Path(folders[name]) / "saved_model.pb").write_text(content)
 
 
+def write_half(path: pathlib.Path, version: int | None) -> None:
+    with new_export(path, version=version) as folders:
+        pathlib.Path(folders["text"]).mkdir(exist_ok=True)
+        (pathlib.Path(folders["text"]) / "saved_model.pb").write_text("half")
+        raise RuntimeError("half")
+
+
 def content(path: pathlib.Path) -> dict[str, str]:
     return {str(file.relative_to(path)): file.read_text() for file in sorted(path.rglob("*")) if file.is_file()}
 
@@ -80,10 +87,8 @@ def test_what_is_no_export_is_not_replaced(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("version", [None, 2])
 def test_what_fails_leaves_nothing(tmp_path: pathlib.Path, version: int | None) -> None:
-    with pytest.raises(RuntimeError, match="half"), new_export(tmp_path / "out", version=version) as folders:
-        pathlib.Path(folders["text"]).mkdir(exist_ok=True)
-        (pathlib.Path(folders["text"]) / "saved_model.pb").write_text("half")
-        raise RuntimeError("half")
+    with pytest.raises(RuntimeError, match="half"):
+        write_half(tmp_path / "out", version)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,6 +14,7 @@ from albert_tf.inference.piece_places import place_pieces
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from albert_tf.tokenizer_base import Tokenizer
 from export.place_graph import PlaceGraph
+from export.served_answers import ServedModel
 from export.text_graph import make_text_graph
 from tests import wordpiece_toys
 from tests.export.served_heads import LONG, TEXTS, Case
@@ -73,6 +74,23 @@ def test_a_question_of_any_length_gets_an_answer(case: Case) -> None:
     assert np.isfinite(found["scores"]).all()
     begin, end = int(found["starts"][0, 0]), int(found["ends"][0, 0])
     assert LONG[begin:end].encode() == found["answers"][0, 0] != b""
+
+
+def test_asked_one_by_one_they_answer_in_the_form_of_predict(case: Case) -> None:
+    for question, context in ((QUESTIONS[0], LONG), ("Why?", "")):
+        found = ServedModel(case.report.text_folder).ask(question, context, top_k=4)
+        assert (found.pop("question"), found.pop("context")) == (question, context)
+        (expected,) = case.expected([{"question": question, "context": context}])
+        assert list(found) == list(expected)[1:]
+        assert {name: found[name] for name in ("answer", "start", "end")} == {
+            name: expected[name] for name in ("answer", "start", "end")
+        }
+        shown = [[one["text"], one["start"], one["end"]] for one in found["answers"]]
+        assert shown == [[one["text"], one["start"], one["end"]] for one in expected["answers"]]
+    with pytest.raises(ValueError, match="top_k must be at most 4, as the SavedModel was exported, got 5"):
+        ServedModel(case.report.text_folder).ask("a", "b")
+    with pytest.raises(ValueError, match="give the text that holds the answer as text_b"):
+        ServedModel(case.report.text_folder).ask("a")
 
 
 TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {

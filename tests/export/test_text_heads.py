@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.head_config import HeadConfig
 from albert_tf.tasks.task_config import TaskConfig
 from export.artifacts import SIGNATURES_FILE
+from export.run_saved_model import example_question
+from export.served_answers import ServedModel
+from tests.conftest import ROOT
 from tests.export.served_heads import LABELS, LENGTH, LONG, TEXTS, Case
 
 # Sums in another order: other rows share a batch.
@@ -26,7 +33,7 @@ def make(tmp_path_factory: pytest.TempPathFactory, *arguments, **settings) -> Ca
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Case:
     """Of one text, as its task says."""
     task = TaskConfig(task="classification", options={"labels": LABELS}, max_seq_length=LENGTH)
-    return make(tmp_path_factory, HeadConfig(head="classifier", labels=LABELS), task)
+    return make(tmp_path_factory, HeadConfig(head="classifier", labels=LABELS), task, version=3)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +76,7 @@ def choice(tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_a_label(classifier: Case) -> None:
     found = classifier.call("serving_default", text=TEXTS)
     expected = classifier.expected([{"text": text} for text in TEXTS])
+    assert classifier.report.text_folder.endswith("text/3")
     assert sorted(found) == ["label_names", "labels", "logits", "probability", "scores"]
     assert [label.decode() for label in found["labels"]] == [one["label"] for one in expected]
     np.testing.assert_allclose(found["probability"], [one["probability"] for one in expected], atol=TOLERANCE)
@@ -151,6 +159,77 @@ def test_words_may_be_given(tagging: Case) -> None:
         np.testing.assert_allclose(found["probability"][row, :count], one["probabilities"], atol=TOLERANCE)
 
 
+def without_id(answers: list[dict]) -> dict:
+    """The answer to the only question."""
+    (answer,) = answers
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in answer.items() if name != "id"}
+
+
+def assert_alike(found: dict, expected: dict) -> None:
+    """The same answers, numbers within what another order of sums gives."""
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        if name in ("probability", "value", "probabilities"):
+            assert found[name] == pytest.approx(value, abs=TOLERANCE)
+        else:
+            assert found[name] == value
+
+
+def test_asked_one_by_one_they_answer_in_the_form_of_predict(
+    classifier: Case, windowed: Case, regression: Case, tagging: Case
+) -> None:
+    for case in (classifier, regression, tagging):
+        found = ServedModel(case.report.text_folder).ask(LONG)
+        assert found.pop("text") == LONG
+        assert_alike(found, without_id(case.expected([{"text": LONG}])))
+    found = ServedModel(windowed.report.text_folder).ask(LONG, "A name.")
+    assert (found.pop("text"), found.pop("text_b")) == (LONG, "A name.")
+    assert_alike(found, without_id(windowed.expected([{"text": LONG, "text_b": "A name."}])))
+
+
+def test_questions_that_a_model_does_not_take(classifier: Case, windowed: Case, choice: Case) -> None:
+    with pytest.raises(ValueError, match="text_b is for models of two texts, this one takes one"):
+        ServedModel(classifier.report.text_folder).ask("a", "b")
+    with pytest.raises(ValueError, match="choices are for models that choose"):
+        ServedModel(classifier.report.text_folder).ask("a", choices=["b", "c"])
+    with pytest.raises(ValueError, match="this model takes two texts"):
+        ServedModel(windowed.report.text_folder).ask("a")
+    with pytest.raises(ValueError, match="choices must be at least 2 for a model that chooses, got 1"):
+        ServedModel(choice.report.text_folder).ask("a", choices=["b"])
+    with pytest.raises(ValueError, match="text must be valid Unicode"):
+        ServedModel(classifier.report.text_folder).ask("\ud800")
+    with pytest.raises(ValueError, match="has no signature 'tokenize'; give the folder 'text' of an export"):
+        ServedModel(classifier.report.ids_folder)
+
+
+@pytest.mark.slow
+def test_the_door_asks_what_the_export_names(classifier: Case) -> None:
+    command = [sys.executable, "-m", "export.run_saved_model", f"--saved_model={classifier.report.text_folder}"]
+    command += [*shlex.split(example_question("classifier", 1)), "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer.pop("text") == "A sentence."
+    assert_alike(answer, without_id(classifier.expected([{"text": "A sentence."}])))
+
+
+def test_computed_padding_compiles_with_xla(unknown_task: Case) -> None:
+    function = unknown_task.ids.signatures["serving_default"]
+    generator = np.random.default_rng(5)
+    mask = (np.arange(12) < np.array([[12], [5], [1]])).astype(np.int32)
+    ids = generator.integers(5, 400, (3, 12)).astype(np.int32) * mask
+    given = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+    inputs = {name: tf.constant(value) for name, value in given.items()}
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(**named: tf.Tensor) -> dict[str, tf.Tensor]:
+        return function(**named)
+
+    expected = unknown_task.loaded.model(given)["logits"]
+    np.testing.assert_allclose(compiled(**inputs)["logits"], expected, rtol=1e-4, atol=TOLERANCE)
+    np.testing.assert_allclose(function(**inputs)["logits"], expected, rtol=1e-4, atol=TOLERANCE)
+
+
 def test_a_choice(choice: Case) -> None:
     rows = [
         {"context": "The value of a name is found.", "question": "What is found?", "choices": ["a name", "the value"]},
@@ -164,3 +243,7 @@ def test_a_choice(choice: Case) -> None:
         assert found["text"][row].decode() == one["text"] == question["choices"][one["choice"]]
         np.testing.assert_allclose(found["probabilities"][row], one["probabilities"], atol=TOLERANCE)
         np.testing.assert_allclose(found["probability"][row], one["probability"], atol=TOLERANCE)
+    one = rows[0]
+    asked = ServedModel(choice.report.text_folder).ask(one["context"], one["question"], choices=one["choices"])
+    assert {name: asked.pop(name) for name in one} == one
+    assert_alike(asked, without_id(choice.expected(rows[:1])))
