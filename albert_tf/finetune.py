@@ -14,7 +14,7 @@ smaller sets.
 
 With several --seeds each has a folder of its own, and the model of the best one is output_dir/model; one that diverges
 does not end the others. A run that was interrupted goes on when the same command is given again. Next:
-albert_tf.evaluate, albert_tf.predict.
+albert_tf.evaluate, albert_tf.predict, export.saved_model.
 """
 
 from __future__ import annotations
@@ -239,6 +239,7 @@ def _finish(output_dir: str, result: seeds.Result) -> None:
     model_path = os.path.join(output_dir, "model")
     print(f"model directory: {model_path}")
     print(f"next: python -m albert_tf.predict --model={shlex.quote(model_path)} --input=FILE")
+    print(f"or:   python -m export.saved_model --model={shlex.quote(model_path)} --output_dir=exported")
 
 
 def _tell(settings: FinetuningSettings) -> None:

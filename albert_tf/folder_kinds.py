@@ -6,6 +6,7 @@ Only local folders are looked at; a remote one shows what is missing in it when 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from albert_tf.files import is_remote
 
@@ -44,9 +45,18 @@ def check(path: str | os.PathLike[str], name: str, wanted: str) -> None:
     path = os.fspath(path)
     if is_remote(path) or os.path.exists(os.path.join(path, name)):
         return
-    inside = [os.path.join(path, folder) for folder in _INSIDE if os.path.exists(os.path.join(path, folder, name))]
+    inside = [place for place in _places_inside(path) if os.path.exists(os.path.join(place, name))]
     advice = f"; did you mean {inside[0]}?" if inside else ""
     raise FileNotFoundError(2, f"{_describe(path, name)}; {wanted}{advice}", path)
+
+
+def _places_inside(path: str) -> Iterator[str]:
+    """Folders that may be meant instead: a run's model, an export's SavedModel, the newest of its versions."""
+    for place in (path, *(os.path.join(path, folder) for folder in _INSIDE)):
+        if os.path.isdir(place):
+            yield place
+            versions = sorted((name for name in os.listdir(place) if name.isdecimal()), key=int)
+            yield from (os.path.join(place, name) for name in versions[-1:])
 
 
 def _describe(path: str, name: str) -> str:

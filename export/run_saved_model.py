@@ -1,11 +1,21 @@
-"""Asks an exported model: what stands at each [MASK] of a text, and whether a second text follows the first.
+"""Asks an exported model: what its head answers, with the tokenizer inside (SavedModel) or beside it (TFLite).
 
-The marker [MASK] may stand anywhere in either text. A SavedModel has its tokenizer inside; a TFLite file needs the
-model directory it was made from.
+  head of a SavedModel          --text           --text_b              answer
+  pretraining, masked_lm        with [MASK]      maybe a second text   pieces for each [MASK]; of pretraining also
+                                                                       whether the second text follows the first
+  classifier, regression        the text         the second of a pair  labels with probabilities, or a number
+  token_classifier (tagging)    the text                               a label for each word
+  multiple_choice               the context      the question          one of the --choice, which is repeated
+  span, conditional_span        the question     the context           the answer and its place
+  encoder                       the text         maybe a second text   the mean of its tokens' vectors
+
+A TFLite file, of the pretraining heads, needs the model directory it was made from. The marker [MASK] may stand
+anywhere in either text.
 
 Examples:
   python -m export.run_saved_model --saved_model=exported/text --text='The [MASK] is red.'
   python -m export.run_saved_model --saved_model=exported/text --text='It [MASK] all night.' --text_b='The river rose.'
+  python -m export.run_saved_model --saved_model=serving/reviews/text/1 --text='A gorgeous, witty film.' --json
   python -m export.run_saved_model --tflite=small_int8.tflite --model=runs/small/model --text='The [MASK] is red.'
 """
 
@@ -20,6 +30,9 @@ from albert_tf import door
 
 if TYPE_CHECKING:
     from export.runners import Runner
+
+
+_MASKED = ("pretraining", "masked_lm")
 
 
 def ask(runner: Runner, text: str, text_b: str | None = None, *, top_k: int = 5) -> dict[str, Any]:
@@ -60,6 +73,22 @@ def ask(runner: Runner, text: str, text_b: str | None = None, *, top_k: int = 5)
     }
 
 
+def example_question(head: str, num_texts: int | None = None) -> str:
+    """Flags of a question to a model with this head, for a shell.
+
+    Args:
+      head: its name.
+      num_texts: texts that its task gives it; None where nothing says it.
+    """
+    if head in _MASKED:
+        return "--text='A sentence with a [MASK].'"
+    if head == "multiple_choice":
+        return "--text='It rained.' --text_b='How was the weather?' --choice=wet --choice=dry"
+    if head in ("span", "conditional_span"):
+        return "--text='Who was there?' --text_b='The captain was there.'"
+    return "--text='A sentence.'" + (" --text_b='Another one.'" if num_texts == 2 else "")
+
+
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
     with door.group("Model, one of the two"):
@@ -67,9 +96,10 @@ def _define_flags() -> None:
         flags.DEFINE_string("tflite", None, "File that export.tflite wrote, with a masked-LM head.")
         flags.DEFINE_string("model", None, "Model directory of the TFLite file, for its tokenizer.")
     with door.group("Question"):
-        flags.DEFINE_string("text", None, "Text with [MASK] where a piece is to be filled in.")
-        flags.DEFINE_string("text_b", None, "Second text: prints the probability that it follows the first.")
-        flags.DEFINE_integer("top_k", 5, "Candidates for each mask.", 1)
+        flags.DEFINE_string("text", None, "Text, or question; with [MASK] where a piece is to be filled in.")
+        flags.DEFINE_string("text_b", None, "Second text, by the table above.")
+        flags.DEFINE_multi_string("choice", [], "What may be the answer, for multiple_choice. Given at least twice.")
+        flags.DEFINE_integer("top_k", 5, "Candidates for each mask, and answers out of a text.", 1)
         flags.DEFINE_bool("json", False, "Print one JSON object instead of tables.")
 
 
@@ -83,6 +113,14 @@ def main() -> None:
         raise door.UsageError("--model goes with --tflite; a SavedModel has its tokenizer inside")
     from export import runners
 
+    if values.saved_model is not None:
+        from export.served_model import read_description
+
+        if read_description(values.saved_model).get("head", "pretraining") not in _MASKED:
+            _ask_head(values)
+            return
+    if values.choice:
+        raise door.UsageError("--choice is for models that choose, with the head multiple_choice")
     if values.text_b is None:
         runners.count_markers(values.text, None)  # before the seconds that loading takes
     runner: Runner
@@ -102,6 +140,18 @@ def main() -> None:
         print(f"the second text follows the first: {answer['in_order']:.4f}, it does not: {1 - answer['in_order']:.4f}")
     elif values.text_b is not None:
         print("this model says nothing of pairs: it was trained or exported without a sentence-order head")
+
+
+def _ask_head(values: Any) -> None:
+    """Asks a SavedModel that has another head than those of pretraining."""
+    from export.served_answers import ServedModel, print_answer
+
+    model = ServedModel(values.saved_model)
+    answer = model.ask(values.text, values.text_b, choices=values.choice, top_k=values.top_k)
+    if values.json:
+        print(json.dumps(answer, ensure_ascii=False))
+    else:
+        print_answer(answer)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""Asking an exported model: one class for SavedModel, one for TFLite, the same two questions and answers."""
+"""Asking an exported model with pretraining heads: one class for SavedModel, one for TFLite, the same two questions."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import textwrap
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from albert_tf import features, folder_kinds
+from albert_tf import features
 from albert_tf.marked_text import MARKER, MarkedTextEncoder
 from albert_tf.tokenizer_base import Tokenizer
 from export import tflite
-from export.artifacts import ENCODER_INPUTS, SAVED_MODEL_FILE, SIGNATURES_FILE
+from export.artifacts import ENCODER_INPUTS
+from export.served_model import as_strings, load_served_model, read_description
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,31 +62,17 @@ class SavedModelRunner:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        path = os.fspath(path)
-        folder_kinds.check(path, SAVED_MODEL_FILE, folder_kinds.SAVED_MODEL)  # before TensorFlow takes its seconds
-
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  (the tokenizer's operations)
-
-        if not tf.saved_model.contains_saved_model(path):  # a remote one
-            raise FileNotFoundError(f"{path}: no SavedModel there ({SAVED_MODEL_FILE} is missing)")
-        try:
-            # The object owns the variables that its signatures read.
-            self._model = tf.saved_model.load(path)
-        except (tf.errors.OpError, OSError, RuntimeError, ValueError, LookupError, AttributeError) as error:
-            # A damaged file shows in whatever part of TensorFlow trips over it first.
-            raise ValueError(f"{path}: the SavedModel is damaged or incomplete: {error}") from error
+        self._model = load_served_model(path, "fill_mask")
         self._signatures = self._model.signatures
-        if "fill_mask" not in self._signatures:
-            raise ValueError(f"{path}: has no signature 'fill_mask'; give the folder 'text' of an export")
-        self._max_seq_length = _max_seq_length(path)
+        length = read_description(path).get("max_seq_length")
+        self._max_seq_length = length if isinstance(length, int) else None
 
     def fill_mask(self, text: str, text_b: str | None = None, *, top_k: int = 5) -> list[MaskAnswer]:
         expected = count_markers(text, text_b)
         if text_b is None:
-            outputs = self._signatures["fill_mask"](text=_strings(text))
+            outputs = self._signatures["fill_mask"](text=as_strings(text))
         else:
-            outputs = self._signatures["fill_mask_pair"](text=_strings(text), text_b=_strings(text_b))
+            outputs = self._signatures["fill_mask_pair"](text=as_strings(text), text_b=as_strings(text_b))
         positions, ids, pieces, probabilities = (
             outputs[name].numpy()[0] for name in ("positions", "ids", "pieces", "probabilities")
         )
@@ -108,7 +94,7 @@ class SavedModelRunner:
     def order_probability(self, text: str, text_b: str) -> float | None:
         if "sentence_order" not in self._signatures:
             return None
-        outputs = self._signatures["sentence_order"](text=_strings(text), text_b=_strings(text_b))
+        outputs = self._signatures["sentence_order"](text=as_strings(text), text_b=as_strings(text_b))
         return float(outputs["in_order"].numpy()[0])
 
 
@@ -205,15 +191,6 @@ def load_tflite_runner(path: str | os.PathLike[str], model_directory: str | os.P
     )
 
 
-def _strings(text: str) -> Any:
-    import tensorflow as tf
-
-    try:
-        return tf.constant([text.encode("utf-8")])
-    except UnicodeEncodeError as error:
-        raise ValueError(f"text must be valid Unicode, got a lone surrogate at character {error.start}") from None
-
-
 def count_markers(text: str, text_b: str | None) -> int:
     """Number of markers in a text or a pair of texts.
 
@@ -231,16 +208,3 @@ def count_markers(text: str, text_b: str | None) -> int:
 def _behind_cut(expected: int, found: int, max_seq_length: int | None) -> str:
     length = f"the first {max_seq_length} tokens" if max_seq_length else "what the model reads"
     return f"{expected - found} of {expected} {MARKER} lie behind {length}: shorten the text"
-
-
-def _max_seq_length(path: str) -> int | None:
-    """What the SavedModel's description says; None where it has none."""
-    import tensorflow as tf
-
-    try:
-        with tf.io.gfile.GFile(os.path.join(path, SIGNATURES_FILE), "rb") as stream:
-            described = json.loads(stream.read())
-    except (tf.errors.NotFoundError, ValueError):
-        return None
-    value = described.get("max_seq_length") if isinstance(described, dict) else None
-    return value if isinstance(value, int) else None

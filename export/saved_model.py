@@ -1,46 +1,57 @@
-"""Exports a model directory as SavedModel, for servers and for programs in other languages.
+"""Exports a model directory as SavedModel, for servers and for programs in other languages. Any head will do.
 
 Two are written, each with every weight once:
 
   OUTPUT_DIR/text   takes text: the tokenizer is inside. Loading it needs `import tensorflow_text` (or a server with
-                    TF-Text's operations). Signatures: serving_default, pair, ids, tokenize, fill_mask,
-                    fill_mask_pair, sentence_order.
-  OUTPUT_DIR/ids    takes token ids: plain TensorFlow, C, Go and Java load it. Signatures: serving_default,
-                    masked_lm, sentence_order.
+                    TF-Text's operations).
+  OUTPUT_DIR/ids    takes token ids: plain TensorFlow, C, Go and Java load it.
 
-Batch size and length are free, and padding costs nothing: it is left out inside. What each signature takes and gives
-stands in assets.extra/signatures.json of either folder. Before the folders appear each is loaded by a process that
-cannot import this project, and compared with the source: beside it MODEL_CARD.md tells what was found, in words, and
-export_report.json in numbers.
+  head                    what `serving_default` of text/ takes and gives      further signatures
+  pretraining, masked_lm  text: its vectors                                    pair, fill_mask, fill_mask_pair,
+                                                                               sentence_order (pretraining)
+  encoder                 text: its vectors                                    pair
+  classifier, regression  text, and text_b for pairs: labels, scores; value    pair where nothing says the task
+  token_classifier        text: words with their places and labels             words
+  multiple_choice         context, question, choices: choice
+  span, conditional_span  question, context: answer and its place
 
-Example:
+All of text/ have `ids`, which takes token ids, and `tokenize`. `serving_default` of ids/ takes and gives what the model
+does; of the pretraining heads it gives vectors, and `masked_lm` and `sentence_order` the logits.
+
+Batch size and length are free. Padding costs nothing: it is left out inside, unless --padding=computed asks for plain
+operations that XLA compiles. What each signature takes and gives stands in assets.extra/signatures.json of either
+folder; beside it lie the requests that TensorFlow Serving warms a model up with. With --version=N the SavedModels go to
+OUTPUT_DIR/text/N and OUTPUT_DIR/ids/N, beside earlier versions, and OUTPUT_DIR/text is what TensorFlow Serving takes as
+a base path. Before the folders appear each is loaded by a process that cannot import this project, and compared with
+the source: assets.extra/MODEL_CARD.md of either tells what was found, in words, export_report.json in numbers.
+
+Examples:
   python -m export.saved_model --model=runs/small/model --output_dir=exported
   python -m export.run_saved_model --saved_model=exported/text --text='The [MASK] is red.'
+  python -m export.saved_model --model=runs/reviews/model --output_dir=serving/reviews --version=1
+  python -m export.run_saved_model --saved_model=serving/reviews/text/1 --text='A gorgeous, witty film.'
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shlex
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from absl import flags, logging
+from absl import flags
 
 from albert_tf import door
-from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, check_apart, quiet
+from export.artifacts import IDS_FOLDER, TEXT_FOLDER, check_apart
+from export.export_folders import export_paths, new_export
 
 if TYPE_CHECKING:
-    from albert_tf.features import SentenceObjective
     from albert_tf.inference.loaded_model import LoadedModel
-    from albert_tf.modeling.models import AlbertPretrainingModel
-    from albert_tf.tokenizer_base import Tokenizer
     from export.parity import Agreement
-    from export.serving_module import Signature
+    from export.signatures.common import Padding
 
+PADDINGS = ("skipped", "computed")  # of export.signatures.common, which loads TensorFlow
 TOP_K = 10
 # float32 sums in another order: without padding and over other shapes. Measured at base size: 7e-7.
 MAX_DIFFERENCE = 1e-5
@@ -48,10 +59,22 @@ MAX_DIFFERENCE = 1e-5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SavedModelReport:
-    """What an export gave. `agreement` holds, by output, how well the reloaded ids signature agrees with the source."""
+    """What an export gave.
+
+    Attributes:
+      text_folder: the SavedModel that takes text.
+      ids_folder: the one that takes token ids.
+      head: of the model.
+      num_texts: texts that its task gives it; None where nothing says it.
+      variables_bytes: of either SavedModel.
+      parameters: weights of the model.
+      agreement: by output, how well the reloaded ids signatures agree with the source.
+    """
 
     text_folder: str
     ids_folder: str
+    head: str
+    num_texts: int | None
     variables_bytes: int
     parameters: int
     agreement: Mapping[str, Agreement]
@@ -62,169 +85,61 @@ def export_saved_model(
     output_directory: str | os.PathLike[str],
     *,
     max_seq_length: int | None = None,
+    stride: int | None = None,
     top_k: int = TOP_K,
+    padding: Padding = "skipped",
+    version: int | None = None,
     max_difference: float = MAX_DIFFERENCE,
     overwrite: bool = False,
 ) -> SavedModelReport:
     """Writes both SavedModels of a model directory and checks them. Nothing is left behind where that fails.
 
     Args:
-      model_directory: the model directory.
+      model_directory: the model directory, with any head.
       output_directory: folder to make, with `text` and `ids` in it.
-      max_seq_length: length in tokens that texts are cut to (S); None takes the longest that the model was trained on.
-      top_k: candidates for each mask.
+      max_seq_length: most tokens of a row (S), which texts are cut to; None takes what the model was trained on.
+      stride: tokens from the start of a window to that of the next one, for texts that do not fit; None takes the
+        task's, without which texts are cut, and for answers out of a text 128.
+      top_k: candidates for each mask, and answers out of a text.
+      padding: "skipped" or, for XLA and TPUs, "computed".
+      version: number of the export, which then goes to `text/N` and `ids/N` beside other versions; None for none.
       max_difference: how far any output may be from the source, as a share of the output's largest magnitude.
-      overwrite: whether a folder with content at `output_directory` is replaced.
+      overwrite: whether an export at the same place is replaced.
 
     Raises:
       FileNotFoundError: if the model directory or a file in it is missing.
-      ValueError: if it is damaged, `output_directory` has content, a setting is out of range, or an exported model does
-        not give the source's numbers.
+      ValueError: if it is damaged, the place is taken, a setting is out of range, or an exported model does not give
+        the source's numbers.
     """
     check_apart(output_directory, model_directory)
-    if overwrite:
-        _check_earlier_export(output_directory)
-    advice = "name another folder, or pass --overwrite to replace it"
-    with door.whole_directory(output_directory, replace=overwrite, advice=advice) as folder:
-        from albert_tf.inference.loaded_model import LoadedModel
-        from albert_tf.model_directory import (
-            check_head,
-            load_pretraining_model,
-            load_tokenizer,
-            read_config,
-            read_max_seq_length,
-            read_sentence_objective,
-        )
+    with new_export(output_directory, version=version, overwrite=overwrite) as folders:
+        from albert_tf.model_directory import read_config
 
-        check_head(model_directory, ("pretraining",), reader="export.saved_model")
-        objective = read_sentence_objective(model_directory)
-        longest = read_config(model_directory).max_position_embeddings
-        if max_seq_length is None:
-            max_seq_length = read_max_seq_length(model_directory)
-        max_seq_length = checked_max_seq_length(max_seq_length, longest)
-        model, tokenizer = load_pretraining_model(model_directory), load_tokenizer(model_directory)
-        write_saved_models(
-            folder, model, tokenizer, max_seq_length=max_seq_length, top_k=top_k, sentence_objective=objective
-        )
-        source = LoadedModel(
-            path=os.fspath(model_directory),
-            model=model,
-            tokenizer=tokenizer,
-            max_seq_length=read_max_seq_length(model_directory),
-            sentence_objective=objective,
-        )
-        agreement = _prove(folder, source, max_difference)
+        read_config(model_directory)  # before the seconds that loading TensorFlow takes
+        from albert_tf.inference import loaded_model
+        from export import saved_model_files
+        from export.saved_model_files import ServedSettings, variables_bytes
+
+        settings = ServedSettings(max_seq_length=max_seq_length, stride=stride, top_k=top_k, padding=padding)
+        loaded = loaded_model.load(model_directory)
+        served = saved_model_files.served_from(loaded, settings)
+        saved_model_files.write_saved_models(folders, loaded, served)
+        agreement = _prove(folders, loaded, max_difference)
+        config = loaded.task_config
+        paths = export_paths(output_directory, version)
         return SavedModelReport(
-            text_folder=os.path.join(output_directory, TEXT_FOLDER),
-            ids_folder=os.path.join(output_directory, IDS_FOLDER),
-            variables_bytes=variables_bytes(os.path.join(folder, IDS_FOLDER)),
-            parameters=model.count_params(),
+            text_folder=paths[TEXT_FOLDER],
+            ids_folder=paths[IDS_FOLDER],
+            head=loaded.model.HEAD,
+            num_texts=config.make_task(None).num_texts if config else None,
+            variables_bytes=variables_bytes(folders[IDS_FOLDER]),
+            parameters=loaded.model.count_params(),
             agreement=agreement,
         )
 
 
-def _check_earlier_export(path: str | os.PathLike[str]) -> None:
-    """Refuses to replace a folder with anything in it but an earlier export.
-
-    Raises:
-      ValueError: naming what else is there.
-    """
-    if door.is_remote(path):
-        import tensorflow as tf
-
-        names = [name.rstrip("/") for name in tf.io.gfile.listdir(path)] if tf.io.gfile.isdir(path) else []
-    else:
-        names = os.listdir(path) if os.path.isdir(path) else []
-    others = sorted(set(names) - {TEXT_FOLDER, IDS_FOLDER})
-    if others:
-        raise ValueError(
-            f"{os.fspath(path)}: holds {others[0]!r}, which is no export; --overwrite replaces exports only"
-        )
-
-
-def write_saved_models(
-    folder: str,
-    model: AlbertPretrainingModel,
-    tokenizer: Tokenizer,
-    *,
-    max_seq_length: int,
-    top_k: int = TOP_K,
-    sentence_objective: SentenceObjective = "sop",
-) -> None:
-    """Writes `text` and `ids` into `folder`, unchecked.
-
-    Raises:
-      ValueError: if `top_k` is less than 1.
-    """
-    from export import serving_module
-    from export.text_graph import make_text_graph
-
-    if top_k < 1:
-        raise ValueError(f"top_k must be at least 1, got {top_k}")
-    text = make_text_graph(tokenizer, max_seq_length)
-    signatures = serving_module.text_signatures(
-        model, tokenizer, text, top_k=top_k, sentence_objective=sentence_objective
-    )
-    settings = {"max_seq_length": max_seq_length, "top_k": top_k, "sentence_objective": sentence_objective}
-    save(serving_module.WeightsModule(model, text), signatures, os.path.join(folder, TEXT_FOLDER), **settings)
-    signatures = serving_module.ids_signatures(model, sentence_objective)
-    save(serving_module.WeightsModule(model), signatures, os.path.join(folder, IDS_FOLDER))
-
-
-def checked_max_seq_length(max_seq_length: int, longest: int) -> int:
-    """`max_seq_length`, checked.
-
-    Raises:
-      ValueError: if the model cannot take that length, or no pair of texts fits.
-    """
-    if not 5 <= max_seq_length <= longest:
-        raise ValueError(
-            f"max_seq_length must be in [5, {longest}] (the model's max_position_embeddings), got {max_seq_length}"
-        )
-    return max_seq_length
-
-
-def variables_bytes(saved_model: str) -> int:
-    """Bytes of the data files in a SavedModel's `variables` folder."""
-    import tensorflow as tf
-
-    files = tf.io.gfile.glob(os.path.join(saved_model, "variables", "variables.data-*"))
-    return sum(int(tf.io.gfile.stat(file).length) for file in files)
-
-
-def save(module: Any, signatures: Mapping[str, Signature], folder: str, **settings: int | str) -> None:
-    """Writes one SavedModel with its description."""
-    import tensorflow as tf
-
-    begun = time.monotonic()
-    functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
-    traced = time.monotonic()
-    # The gradients of packing are for training; a SavedModel cannot hold them.
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    with quiet():
-        tf.saved_model.save(module, folder, signatures=functions, options=options)
-    described = {
-        name: {
-            "description": " ".join(signature.document.split()),
-            "inputs": _specs(functions[name].structured_input_signature[0]),
-            "outputs": _specs(functions[name].structured_outputs),
-        }
-        for name, signature in signatures.items()
-    }
-    content = json.dumps({**settings, "signatures": described}, indent=2) + "\n"
-    door.write_whole(os.path.join(folder, SIGNATURES_FILE), content)
-    name, end = os.path.basename(folder), time.monotonic()
-    logging.info("%s model: traced in %.1f s, saved in %.1f s", name, traced - begun, end - traced)
-
-
-def _specs(specs: Any) -> dict[str, str]:
-    """Dtype and shape of each input or output, such as "int32 [None, None]"."""
-    named = specs if isinstance(specs, dict) else {spec.name: spec for spec in specs}
-    return {name: f"{spec.dtype.name} {list(spec.shape)}" for name, spec in sorted(named.items())}
-
-
-def _prove(folder: str, source: LoadedModel, max_difference: float) -> Mapping[str, Agreement]:
-    """Proves that both SavedModels equal their source and writes report and card into them; agreement by output.
+def _prove(folders: Mapping[str, str], source: LoadedModel, max_difference: float) -> Mapping[str, Agreement]:
+    """Proves that both SavedModels equal their source, and writes report and card into them; agreement by output.
 
     Raises:
       ValueError: as `proof.prove`.
@@ -233,9 +148,7 @@ def _prove(folder: str, source: LoadedModel, max_difference: float) -> Mapping[s
     from export.proof.proof import Artefact, prove
     from export.proof.report import make_report, write_report
 
-    artefacts = [
-        Artefact(path=os.path.join(folder, name), name=f"SavedModel {name}") for name in (TEXT_FOLDER, IDS_FOLDER)
-    ]
+    artefacts = [Artefact(path=folders[name], name=f"SavedModel {name}") for name in (TEXT_FOLDER, IDS_FOLDER)]
     proof = prove(artefacts, source, parity.Bound(relative=max_difference))
     for artefact in artefacts:
         write_report(make_report(source, proof), artefact.path)
@@ -249,7 +162,20 @@ def _define_flags() -> None:
     flags.DEFINE_integer(
         "max_seq_length", None, "Tokens that texts are cut to; by default the longest that the model was trained on.", 5
     )
-    flags.DEFINE_integer("top_k", TOP_K, "Candidates that fill_mask gives for each mask.", 1)
+    flags.DEFINE_integer(
+        "stride",
+        None,
+        "Tokens from the start of a window to that of the next one, for texts that do not fit; by default as in "
+        "training, and 128 for answers out of a text. Without one long texts are cut.",
+        1,
+    )
+    flags.DEFINE_integer("top_k", TOP_K, "Candidates for each mask, and answers out of a text.", 1)
+    flags.DEFINE_enum(
+        "padding", "skipped", PADDINGS, "Whether padding is left out, or computed like tokens, as XLA and TPUs need it."
+    )
+    flags.DEFINE_integer(
+        "version", None, "Number of this export, which then stands in text/ and ids/ beside other versions.", 1
+    )
     flags.DEFINE_float(
         "max_difference",
         MAX_DIFFERENCE,
@@ -257,16 +183,21 @@ def _define_flags() -> None:
         "usually gives may need more.",
         0.0,
     )
-    flags.DEFINE_bool("overwrite", False, "Replace a folder with content at --output_dir.")
+    flags.DEFINE_bool("overwrite", False, "Replace an export at --output_dir, with --version that version alone.")
 
 
 def main() -> None:
+    from export.run_saved_model import example_question
+
     values = flags.FLAGS
     report = export_saved_model(
         values.model,
         values.output_dir,
         max_seq_length=values.max_seq_length,
+        stride=values.stride,
         top_k=values.top_k,
+        padding=values.padding,
+        version=values.version,
         max_difference=values.max_difference,
         overwrite=values.overwrite,
     )
@@ -275,8 +206,8 @@ def main() -> None:
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{report.parameters:,} weights, {report.variables_bytes / 1e6:.1f} MB ({per_weight:.3f} bytes each)")
     print(f"text in: {report.text_folder}\nids in:  {report.ids_folder}")
-    folder = shlex.quote(report.text_folder)
-    print(f"next: python -m export.run_saved_model --saved_model={folder} --text='A sentence with a [MASK].'")
+    question = example_question(report.head, report.num_texts)
+    print(f"next: python -m export.run_saved_model --saved_model={shlex.quote(report.text_folder)} {question}")
 
 
 if __name__ == "__main__":

@@ -48,21 +48,26 @@ class SentencePieceGraph(TextGraph):
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids of each text, without special tokens: string [B] -> int32 [B, (n)]."""
-        tokens = self._segmenter.tokenize(self.normalize(texts)).with_row_splits_dtype(tf.int64)
-        return self._split_digit_comma(tokens) if len(self._digit_comma_ids) else tokens
+        return self.split_digit_comma(self.segment(self.normalize(texts)))[0]
 
-    def _split_digit_comma(self, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Puts the parts of "2010," and its like in its place."""
+    def segment(self, normalized: tf.Tensor) -> tf.RaggedTensor:
+        """Ids that SentencePiece gives for normalised texts, the digit-comma rule left out: int32 [B, (n)]."""
+        return self._segmenter.tokenize(normalized).with_row_splits_dtype(tf.int64)
+
+    def split_digit_comma(self, tokens: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Puts the parts of "2010," and its like in its place; and int64 [parts], the token that each comes from."""
         ids = tokens.flat_values  # [n]
+        if not len(self._digit_comma_ids):
+            return tokens, tf.range(tf.size(ids, tf.int64))
         row = tf.minimum(tf.searchsorted(self._digit_comma_ids, ids), len(self._digit_comma_ids) - 1)  # into the table
         is_split = tf.gather(self._digit_comma_ids, row) == ids
         counts = tf.where(is_split, tf.gather(self._part_counts, row), 1)
         before = sums_before(counts)  # [n + 1]
-        token = tf.repeat(tf.range(tf.size(ids)), counts)  # [parts], the token each comes from
+        token = tf.repeat(tf.range(tf.size(ids, tf.int64)), counts)  # [parts]
         number = tf.cast(tf.range(before[-1]) - tf.gather(before, token), tf.int32)  # which part of it
         parts = tf.gather_nd(self._parts, tf.stack([tf.gather(row, token), number], axis=1))
         parts = tf.where(tf.gather(is_split, token), parts, tf.gather(ids, token))
-        return rows(parts, tf.gather(before, tokens.row_splits))
+        return rows(parts, tf.gather(before, tokens.row_splits)), token
 
 
 def _normalize(texts: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:

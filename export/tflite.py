@@ -168,7 +168,7 @@ def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: 
     import tensorflow as tf
 
     from export import flatbuffer
-    from export.serving_module import WeightsModule
+    from export.signatures.common import WeightsModule
 
     if quantization == "float16":
         _check_range_of_float16(model)

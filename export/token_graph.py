@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import functools
 import sys
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -28,9 +29,9 @@ class TextGraph(tf.Module, abc.ABC):
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
         super().__init__(name="text_graph")
-        self._pad_id, self._mask_id = tokenizer.pad_id, tokenizer.mask_id
-        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
-        self._max_seq_length = max_seq_length
+        self.pad_id, self.mask_id, self.unk_id = tokenizer.pad_id, tokenizer.mask_id, tokenizer.unk_id
+        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self.max_seq_length = max_seq_length
         self._glued = tf.constant(glued_ids(tokenizer), tf.int32)
 
     @abc.abstractmethod
@@ -56,7 +57,7 @@ class TextGraph(tf.Module, abc.ABC):
         kept = tf.boolean_mask(ids, ids != DROPPED)
         part_of_kept = tf.boolean_mask(tokens.value_rowids(), ids != DROPPED)
         place = tf.range(tf.size(kept, tf.int64)) + tf.gather(masks_before, part_of_kept + 1)
-        marked = tf.fill(tf.reshape(kept_before[-1] + masks_before[-1], [1]), self._mask_id)
+        marked = tf.fill(tf.reshape(kept_before[-1] + masks_before[-1], [1]), self.mask_id)
         marked = tf.tensor_scatter_nd_update(marked, tf.expand_dims(place, 1), kept)
         splits = tf.gather(kept_before, tokens.row_splits) + masks_before  # [parts + 1]
         return rows(marked, tf.gather(splits, parts.row_splits))
@@ -66,27 +67,66 @@ class TextGraph(tf.Module, abc.ABC):
 
         `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]` where b has tokens. A batch of no texts gives [0, 1].
         """
-        length_a, length_b = (tf.cast(ids.row_lengths(), tf.int32) for ids in (ids_a, ids_b))
-        has_b = tf.cast(length_b > 0, tf.int32)
-        length_a, length_b = _truncate_pair(length_a, length_b, self._max_seq_length - 2 - has_b)
-        length = length_a + length_b + 2 + has_b  # [B]
-        position = tf.range(tf.reduce_max(tf.concat([length, [1]], axis=0)))  # [S]
-        first_of_b = tf.expand_dims(length_a + 2, 1)  # [B, 1]
+        first, second = Stretches.of(ids_a), Stretches.of(ids_b)
+        has_second = second.lengths > 0
+        room = self.max_seq_length - 2 - tf.cast(has_second, tf.int32)
+        length_a, length_b = truncate_pair(first.lengths, second.lengths, room)
+        return self.lay_out(first._replace(lengths=length_a), second._replace(lengths=length_b), has_second)
+
+    def lay_out(
+        self, first: Stretches, second: Stretches, has_second: tf.Tensor, *, least_length: int = 1
+    ) -> dict[str, tf.Tensor]:
+        """Encoder inputs, int32 [N, S] each: `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`, padded.
+
+        Args:
+          first: of each row the tokens behind [CLS].
+          second: those behind the first [SEP].
+          has_second: bool [N], whether a row has a second part at all; without one its length must be 0.
+          least_length: least S; it is more where the longest row is.
+        """
+        length_a, length_b = first.lengths, second.lengths
+        has_b = tf.cast(has_second, tf.int32)
+        length = length_a + length_b + 2 + has_b  # [N]
+        position = tf.range(tf.reduce_max(tf.concat([length, [least_length]], axis=0)))  # [S]
+        first_of_b = tf.expand_dims(length_a + 2, 1)  # [N, 1]
         last = tf.expand_dims(length - 1, 1)
         # Where each token stands among those of all texts, a's before b's; other places read the [SEP] behind them.
-        tokens = tf.concat([ids_a.flat_values, ids_b.flat_values, [self._sep_id]], axis=0)
-        start_a = tf.expand_dims(tf.cast(ids_a.row_starts(), tf.int32), 1) - 1
-        start_b = tf.expand_dims(tf.cast(ids_b.row_starts(), tf.int32), 1) + tf.size(ids_a.flat_values) - first_of_b
-        is_a = (position > 0) & (position < first_of_b - 1)  # [B, S]
+        tokens = tf.concat([first.tokens, second.tokens, [self.sep_id]], axis=0)
+        start_a = tf.expand_dims(first.starts, 1) - 1
+        start_b = tf.expand_dims(second.starts, 1) + tf.size(first.tokens) - first_of_b
+        is_a = (position > 0) & (position < first_of_b - 1)  # [N, S]
         is_b = (position >= first_of_b) & (position < last)
         place = tf.where(is_a, start_a + position, tf.where(is_b, start_b + position, tf.size(tokens) - 1))
-        input_ids = tf.where(position == 0, self._cls_id, tf.gather(tokens, place))
+        input_ids = tf.where(position == 0, self.cls_id, tf.gather(tokens, place))
         mask = position <= last
         return {
-            features.INPUT_IDS: tf.where(mask, input_ids, self._pad_id),
+            features.INPUT_IDS: tf.where(mask, input_ids, self.pad_id),
             features.INPUT_MASK: tf.cast(mask, tf.int32),
             features.SEGMENT_IDS: tf.cast(mask & (position >= first_of_b), tf.int32),
         }
+
+
+class Stretches(NamedTuple):
+    """Tokens of rows: those of row i are `lengths[i]` of `tokens` from `starts[i]` on.
+
+    Attributes:
+      tokens: int32 [n], those of all texts.
+      starts: int32 [N].
+      lengths: int32 [N].
+    """
+
+    tokens: tf.Tensor
+    starts: tf.Tensor
+    lengths: tf.Tensor
+
+    @classmethod
+    def of(cls, ids: tf.RaggedTensor) -> Stretches:
+        """All tokens of each row, int32 [N, (n)]."""
+        return cls(ids.flat_values, tf.cast(ids.row_starts(), tf.int32), tf.cast(ids.row_lengths(), tf.int32))
+
+    def cut(self, owners: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> Stretches:
+        """Parts of rows: of row `owners[i]` the `lengths[i]` tokens from `starts[i]` on, int32 [W] each."""
+        return Stretches(self.tokens, tf.gather(self.starts, owners) + starts, lengths)
 
 
 @functools.cache
@@ -105,7 +145,7 @@ def rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
-def _truncate_pair(length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def truncate_pair(length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`albert_tf.tokenizer_base.truncate_pair` for int32 [B]."""
     excess = tf.maximum(length_a + length_b - room, 0)
     first = tf.minimum(excess, tf.abs(length_a - length_b))

@@ -56,3 +56,7 @@ def test_the_folder_inside_is_named(tmp_path: pathlib.Path) -> None:
     exported = make(tmp_path / "exported", "text/saved_model.pb", "ids/saved_model.pb")
     with pytest.raises(FileNotFoundError, match=re.escape(f"did you mean {exported}/text?")):
         folder_kinds.check(exported, "saved_model.pb", folder_kinds.SAVED_MODEL)
+    served = make(tmp_path / "served", *(f"{one}/{n}/saved_model.pb" for one in ("text", "ids") for n in (2, 10)))
+    for folder in (served, served / "text"):
+        with pytest.raises(FileNotFoundError, match=re.escape(f"did you mean {served}/text/10?")):
+            folder_kinds.check(folder, "saved_model.pb", folder_kinds.SAVED_MODEL)

@@ -23,7 +23,7 @@ from albert_tf.inference.spans import (
 from albert_tf.tasks.predictions import sigmoid, softmax
 from albert_tf.tasks.tables import Row
 
-_COMPARED = 20  # answers that share the probability, as in the original
+COMPARED = 20  # answers that share the probability, as in the original
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class SpanAnswerer(Answerer):
                 no_answer[owner] = min(no_answer[owner], float(outputs["cls_logits"]))
             else:
                 start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
-                spans[owner] += independent_spans(windows[row], start_logits, end_logits, MAX_ANSWER_LENGTH, _COMPARED)
+                spans[owner] += independent_spans(windows[row], start_logits, end_logits, MAX_ANSWER_LENGTH, COMPARED)
         return [
             self._answer(one, spans[number], placed[number], no_answer[number]) for number, one in enumerate(questions)
         ]
@@ -84,7 +84,7 @@ class SpanAnswerer(Answerer):
 
     def _answer(self, question: SpanQuestion, spans: list[Span], placed: PlacedPieces, no_answer: float) -> Answer:
         """Of all windows' answers the best, ready for JSON."""
-        best = list(best_spans(spans, max(_COMPARED, self.settings.top_k)))
+        best = list(best_spans(spans, max(COMPARED, self.settings.top_k)))
         probabilities = softmax(np.array([span.score for span in best])) if best else np.zeros(0)
         answers = [
             {

@@ -18,6 +18,7 @@ from albert_tf.tokenizer_base import Tokenizer
 MAX_QUERY_LENGTH = 64  # tokens
 MAX_ANSWER_LENGTH = 30  # tokens
 STRIDE = 128  # tokens
+SIZE_WEIGHT = 0.01  # of a token more in a window, beside one more around a token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _showing_most(length: int, cuts: Sequence[slice]) -> np.ndarray:
     for number, cut in enumerate(cuts):
         size = cut.stop - cut.start
         places = np.arange(size)
-        around = np.minimum(places, size - 1 - places) + 0.01 * size
+        around = np.minimum(places, size - 1 - places) + SIZE_WEIGHT * size
         better = around > most[cut]
         best[cut] = np.where(better, number, best[cut])
         most[cut] = np.where(better, around, most[cut])

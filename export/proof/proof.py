@@ -9,7 +9,7 @@ import dataclasses
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,6 +129,8 @@ def prove(artefacts: Sequence[Artefact], source: LoadedModel, bound: parity.Boun
             if signatures.TOKENIZE in process.loaded.signatures:
                 equal_texts = signatures.check_tokenize(process, source.tokenizer)
             done = {*compared, *([signatures.TOKENIZE] if equal_texts is not None else [])}
+            if is_saved_model(artefact.path):
+                _ask(process, set(process.loaded.signatures) - done, given[0])
             found.append(
                 ProvenArtefact(
                     name=artefact.name,
@@ -203,6 +205,22 @@ def _compare_texts(process: AloneProcess, source: LoadedModel, path: str) -> dic
             expected = [parity.source_outputs(source.model, one) for one in inputs]
             found[name] = _agreement(process.name, name, expected, actual, batches, source)
     return {name: one for name, one in found.items() if one}
+
+
+def _ask(process: AloneProcess, names: Iterable[str], ids: parity.Batch) -> None:
+    """Sends each of these signatures the request that it is warmed up with.
+
+    Raises:
+      ValueError: if it fails, or gives a number that is not finite.
+    """
+    from export.warm_up import example_inputs
+
+    for name in sorted(names):
+        request = example_inputs(name, process.loaded.signatures[name].inputs, ids)
+        texts_plain = {key: np.array(one.tolist()) if one.dtype == object else one for key, one in request.items()}
+        for output, value in process.run(name, [texts_plain])[0].items():
+            if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
+                raise ValueError(f"{process.name}: {output} of {name!r} is not finite; nothing was written")
 
 
 def _agreement(

@@ -87,10 +87,12 @@ def test_examples_run_in_their_order(tmp_path):
         "analysis/layers.csv",
         "exported/text/saved_model.pb",
         "exported/ids/saved_model.pb",
+        "serving/text/1/saved_model.pb",
+        "serving/ids/1/assets.extra/tf_serving_warmup_requests",
         "small_int8.tflite",
         "for_transformers/tokenizer.json",
         "back/conversion_report.json",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 21
+    assert len(printed) == 23
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name

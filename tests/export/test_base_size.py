@@ -12,11 +12,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.inference.loaded_model import LoadedModel
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
 from export import flatbuffer, parity, tflite
 from export.artifacts import IDS_FOLDER, TEXT_FOLDER
-from export.saved_model import variables_bytes, write_saved_models
+from export.export_folders import export_paths
+from export.saved_model_files import ServedSettings, served_from, variables_bytes, write_saved_models
 from tests.conftest import REFERENCE_DATA, has_reference_data
 from tests.export.texts import ids_outputs, real_batches, train_tokenizer
 
@@ -58,7 +60,8 @@ def tflite_agreement(content: bytes, batches, expected) -> dict[str, parity.Agre
 @pytest.fixture(scope="module")
 def saved(model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("base")
-    write_saved_models(str(folder), model, tokenizer, max_seq_length=512)
+    loaded = LoadedModel(path="base", model=model, tokenizer=tokenizer, max_seq_length=512)
+    write_saved_models(export_paths(folder), loaded, served_from(loaded, ServedSettings()))
     return folder
 
 

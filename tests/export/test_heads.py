@@ -1,4 +1,4 @@
-"""Exporters take models with the pretraining heads; any other is refused in one line, before TensorFlow is loaded."""
+"""TFLite takes models with the pretraining heads; any other is refused in one line, before TensorFlow is loaded."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import pytest
 
 from albert_tf.head_config import HeadConfig
 from export.runners import load_tflite_runner
-from export.saved_model import export_saved_model
 from export.tflite import export_tflite
 
 
 @pytest.mark.parametrize(
     ("export", "name"),
     [
-        (export_saved_model, "saved_model"),
         (export_tflite, "tflite"),
         (lambda model, file: load_tflite_runner(file, model), "run_saved_model"),
     ],

@@ -14,9 +14,12 @@ import tensorflow as tf
 from albert_tf.marked_text import MarkedTextEncoder
 from albert_tf.modeling.models import AlbertPretrainingModel
 from albert_tf.tokenizer import AlbertTokenizer
-from export import parity, saved_model, serving_module
+from export import parity, saved_model_files
 from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
-from export.saved_model import SavedModelReport, export_saved_model, save, variables_bytes
+from export.saved_model import SavedModelReport, export_saved_model
+from export.saved_model_files import save, variables_bytes
+from export.signatures.common import Served, WeightsModule
+from export.signatures.making import make_signatures
 from tests.export.conftest import sharing_config, spread_weights
 from tests.export.texts import ODD_TEXTS, ids_outputs, real_batches
 
@@ -44,9 +47,9 @@ def test_every_sharing_mode_agrees_with_keras(tokenizer: AlbertTokenizer, tmp_pa
     model = AlbertPretrainingModel(sharing_config(tokenizer, case))
     spread_weights(model)
     folder = str(tmp_path / "ids")
-    save(serving_module.WeightsModule(model), serving_module.ids_signatures(model), folder)
-    signatures = tf.saved_model.load(folder).signatures
     batches = real_batches(tokenizer, longest=40, count=8)
+    save(WeightsModule(model), make_signatures(Served(model=model)).ids_signatures(), folder, batches[0])
+    signatures = tf.saved_model.load(folder).signatures
     expected = [parity.source_outputs(model, batch) for batch in batches]
     found = parity.agreement(expected, [ids_outputs(signatures, batch) for batch in batches], batches)
     assert sorted(found) == ALL_OUTPUTS
@@ -208,10 +211,11 @@ def test_damaged_weights_leave_nothing(directory: pathlib.Path, tmp_path: pathli
 def test_disagreement_with_the_source_leaves_nothing(
     exported: SavedModelReport, directory: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(folder: str, *_, **__) -> None:
-        shutil.copytree(os.path.dirname(exported.text_folder), folder, dirs_exist_ok=True)
+    def write(folders: dict[str, str], *_) -> None:
+        for name, folder in folders.items():
+            shutil.copytree(os.path.join(os.path.dirname(exported.text_folder), name), folder, dirs_exist_ok=True)
 
-    monkeypatch.setattr(saved_model, "write_saved_models", write)
+    monkeypatch.setattr(saved_model_files, "write_saved_models", write)
     exact = parity.source_outputs
 
     def changed(model: AlbertPretrainingModel, batch: parity.Batch) -> dict[str, np.ndarray]:
