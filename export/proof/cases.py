@@ -86,7 +86,7 @@ def random_rows(config: AlbertConfig, longest: int, generator: np.random.Generat
 def make_batches(rows: Sequence[Row]) -> list[parity.Batch]:
     """Ragged batches of rows of similar length, for padding takes time; one holds the shortest and the longest row."""
     ordered = sorted(rows, key=lambda row: sum(row[1]))
-    batches = []
+    batches: list[parity.Batch] = []
     while ordered:
         longest = sum(ordered[-1][1])
         count = max(1, min(_ROWS, _BATCH_TOKENS // longest))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,9 +32,9 @@ def takes_ids(signature: Signature, inputs: Mapping[str, np.ndarray]) -> bool:
     )
 
 
-def takes_texts(signature: Signature) -> bool:
-    """Whether a signature takes one text or a pair for each row."""
-    return set(signature.inputs) in ({"text"}, {"text", "text_b"})
+def takes_texts(signature: Signature, outputs: Iterable[str]) -> bool:
+    """Whether a signature takes one text or a pair for each row, and gives one of the model's `outputs`."""
+    return set(signature.inputs) in ({"text"}, {"text", "text_b"}) and not signature.outputs.keys().isdisjoint(outputs)
 
 
 def given(signature: Signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -99,7 +99,7 @@ def text_cases(
         ]
         batches.append(parity.make_batch(rows))
         given = {"text": np.array(ones), **({"text_b": np.array(twos)} if pairs else {})}
-        if source.model.HEAD == "multiple_choice":  # as `parity.head_inputs` makes choices
+        if len(signature.inputs["text"][1] or ()) == 2:  # choices, as `parity.head_inputs` makes them
             shifts = range(parity.CHOICES)
             given = {key: np.stack([np.roll(one, -n) for n in shifts], axis=1) for key, one in given.items()}
         requests.append(given)
