@@ -82,6 +82,7 @@ def test_odd_texts_together_and_alone(of_text: dict[str, Any]) -> None:
         check(default(**request(default, [text])), 1)
 
 
+@pytest.mark.slow
 def test_a_megabyte(of_text: dict[str, Any]) -> None:
     default = of_text["serving_default"]
     check(default(**request(default, [MEGABYTE])), 1)
