@@ -135,7 +135,7 @@ def _span(outputs: Outputs, top_k: int) -> Answer:
             outputs["probabilities"],
             strict=True,
         )
-        if probability
+        if text or start >= 0
     ]
     answer: Answer = {}
     first: Answer = answers[0] if outputs["probability"] else {}

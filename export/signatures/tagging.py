@@ -53,8 +53,8 @@ class TaggingSignatures(SignatureMaker):
             )
         else:
             cut = (
-                f"Longer texts are read in windows, {self.served.stride} tokens from start to start; of each word that "
-                "one counts which shows most around it."
+                f"Longer texts are read in windows, {self.served.stride} tokens from start to start; of each word the "
+                "window counts that shows most around it."
             )
         outputs = (
             "N is the largest number of words: labels string [B, N], the likeliest of each word; probability float32 "

@@ -107,7 +107,7 @@ def test_one_of_two_that_got_its_place_alone_goes_again(
 ) -> None:
     write(tmp_path, 1, "one")
     move = files.move_directory
-    moved = []
+    moved: list[str] = []
 
     def fail_second(temporary: str, path: str, *, replace: bool = False) -> None:
         if moved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ def test_odd_texts_together_and_alone(of_text: dict[str, Any]) -> None:
         check(default(**request(default, [text])), 1)
 
 
+@pytest.mark.slow
 def test_a_megabyte(of_text: dict[str, Any]) -> None:
     default = of_text["serving_default"]
     check(default(**request(default, [MEGABYTE])), 1)
@@ -166,6 +168,23 @@ def test_one_choice_is_no_choice(maker: SignatureMaker, of_text: dict[str, Any])
     given = request(of_text["serving_default"], [b"one"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="choices must be at least 2"):
         of_text["serving_default"](**{**given, "choices": given["choices"][:, :1]})
+
+
+def test_computed_padding_gives_the_same(maker: SignatureMaker, of_ids: dict[str, Any]) -> None:
+    served = dataclasses.replace(maker.served, padding="computed", text=None, tokenizer=None)
+    assert served.form == "loop"
+    rows = [
+        ([1, 2, 3, 4, 5, 0, 0], [1] * 5 + [0] * 2, [0] * 7),
+        ([7, 8, 9, 1, 2, 3, 4], [1] * 7, [0, 0, 0, 1, 1, 1, 1]),
+    ]
+    batch = parity.make_batch(rows, predictions=2)
+    inputs = parity.head_inputs(maker.model.head_config, batch)
+    expected = [parity.source_outputs(maker.model, inputs)]
+    for name, one in make_signatures(served).ids_signatures().items():
+        for function in (one.function.get_concrete_function(), of_ids[name]):
+            outputs = function(**{name: tf.constant(inputs[name]) for name in specs(function)})
+            found = parity.agreement(expected, [outputs], [batch], head=maker.model.HEAD)
+            parity.check(found, parity.Bound(relative=1e-5), artefact=name)
 
 
 def test_every_document_says_what_is_cut(maker: SignatureMaker) -> None:

@@ -10,13 +10,21 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.head_config import HeadConfig
+from albert_tf.inference.answers import AnswerSettings, make_answerer
+from albert_tf.inference.loaded_model import LoadedModel
+from albert_tf.inference.model_runner import ModelRunner
 from albert_tf.inference.piece_places import place_pieces
+from albert_tf.modeling.models import make_model
+from albert_tf.tasks.tables import Row
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
 from albert_tf.tokenizer_base import Tokenizer
 from export.place_graph import PlaceGraph
+from export.saved_model_files import ServedSettings, served_from
 from export.served_answers import ServedModel
+from export.signatures.making import make_signatures
 from export.text_graph import make_text_graph
 from tests import wordpiece_toys
+from tests.export.conftest import tiny_config
 from tests.export.served_heads import LONG, TEXTS, Case
 from tests.inference.conftest import small_tokenizer
 
@@ -91,6 +99,24 @@ def test_asked_one_by_one_they_answer_in_the_form_of_predict(case: Case) -> None
         ServedModel(case.report.text_folder).ask("a", "b")
     with pytest.raises(ValueError, match="give the text that holds the answer as text_b"):
         ServedModel(case.report.text_folder).ask("a")
+
+
+def test_where_a_piece_holds_white_space_the_text_is_that_of_the_tokens() -> None:
+    tokenizer = wordpiece_toys.tokenizer()
+    model = make_model(tiny_config(tokenizer), HEADS["span"], seed=3)
+    loaded = LoadedModel(path="a_model", model=model, tokenizer=tokenizer, max_seq_length=60)
+    row = {"question": "What?", "context": "again\x1cand the installer's (Debian) 安装系统 resume"}
+    function = (
+        make_signatures(served_from(loaded, ServedSettings(top_k=4))).text_signatures()["serving_default"].function
+    )
+    found = function(**{name: tf.constant([text]) for name, text in row.items()})
+    answerer = make_answerer(loaded, ModelRunner(model), AnswerSettings(top_k=4))
+    (expected,) = answerer.answer([answerer.question(Row("a:0", row), "0")])
+    assert [text.decode() for text in found["answers"][0].numpy()] == [one["text"] for one in expected["answers"]]
+    assert [one["start"] for one in expected["answers"]] == [None] * 4
+    for name in ("start", "end", "starts", "ends"):
+        assert set(found[name].numpy().reshape(-1).tolist()) == {-1}
+    np.testing.assert_allclose(found["probability"][0], expected["probability"], atol=TOLERANCE)
 
 
 TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {

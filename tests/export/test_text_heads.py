@@ -7,6 +7,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -243,7 +244,7 @@ def test_a_choice(choice: Case) -> None:
         assert found["text"][row].decode() == one["text"] == question["choices"][one["choice"]]
         np.testing.assert_allclose(found["probabilities"][row], one["probabilities"], atol=TOLERANCE)
         np.testing.assert_allclose(found["probability"][row], one["probability"], atol=TOLERANCE)
-    one = rows[0]
-    asked = ServedModel(choice.report.text_folder).ask(one["context"], one["question"], choices=one["choices"])
-    assert {name: asked.pop(name) for name in one} == one
+    first: dict[str, Any] = rows[0]
+    asked = ServedModel(choice.report.text_folder).ask(first["context"], first["question"], choices=first["choices"])
+    assert {name: asked.pop(name) for name in first} == first
     assert_alike(asked, without_id(choice.expected(rows[:1])))
