@@ -1,4 +1,4 @@
-"""Reading and changing a TFLite file: what it holds, and storing a tied embedding table once.
+"""Reading and changing a TFLite file: what it holds, storing a tied embedding table once, and metadata.
 
 A dynamic-range conversion quantises weights of dense layers per output channel, but a table that is looked up per
 tensor. An embedding table that serves as both is therefore stored twice. `share_tied_tables` lets the dense layer use
@@ -24,14 +24,20 @@ def operator_names(content: bytes) -> list[str]:
     return sorted({_operator_name(code) for code in _read(content).operatorCodes})
 
 
-def check_operators(content: bytes) -> None:
+def check_operators(content: bytes, *, known_prefix: str | None = None) -> None:
     """Refuses a file that the plain TFLite runtime could not run.
 
+    Args:
+      content: content of the file.
+      known_prefix: how the names of operations begin that the runtime is given besides; None for none.
+
     Raises:
-      ValueError: if the file needs operations that are not built in, such as Flex ones.
+      ValueError: if the file needs operations that are neither built in nor given, such as Flex ones.
     """
     builtin = set(_OPERATORS.values())
     foreign = [name for name in operator_names(content) if name not in builtin]
+    if known_prefix is not None:
+        foreign = [name for name in foreign if not name.startswith(known_prefix)]
     if foreign:
         raise ValueError(f"the converted model needs operations that TFLite does not have: {', '.join(foreign)}")
 
@@ -62,6 +68,30 @@ def share_tied_tables(content: bytes) -> bytes:
             _remove_tensor(model, graph, own)
             changed = True
     return _write(model) if changed else content
+
+
+def metadata(content: bytes, name: str) -> bytes | None:
+    """Content of the metadata entry `name` of a TFLite file; None where it has none.
+
+    Raises:
+      ValueError: if the content is no TFLite file.
+    """
+    model = _read(content)
+    for entry in model.metadata or []:
+        if entry.name == name.encode():
+            return bytes(model.buffers[entry.buffer].data)
+    return None
+
+
+def add_metadata(content: bytes, name: str, value: bytes) -> bytes:
+    """The file with a metadata entry `name` of content `value`."""
+    model = _read(content)
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(value, np.uint8)
+    entry.name, entry.buffer = name, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or []), entry]
+    return _write(model)
 
 
 def _find_tied_table(model: Any, graph: Any) -> tuple[Any, int] | None:

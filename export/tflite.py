@@ -1,13 +1,15 @@
-"""Exports a model directory as a TFLite (LiteRT) file, for phones and small machines.
+"""Exports a model directory, whatever its head, as a TFLite (LiteRT) file, for phones and small machines.
 
 The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
-free (resize the inputs). Inputs and outputs have names, in one signature, "serving_default". Token ids go in: the
-tokenizer stays outside. Before the file appears it is loaded again and compared with the source.
+free (resize the inputs). Inputs and outputs have the model's names, in one signature, "serving_default". Token ids go
+in: the tokenizer stays outside. Head, labels and task stand as JSON in the file's metadata, under the name "albert_tf".
+Before the file appears it is loaded again and compared with the source.
 
   --quantization  float32  as trained
                   float16  half the size, same speed
                   int8     dynamic range: weights in 8 bits, a quarter of the size; activations stay float32
-  --head          encoder        sequence_output and pooled_output
+  --head          of a pretraining model; every other head gives all of its outputs
+                  encoder        sequence_output and pooled_output
                   masked_lm      masked_lm_logits at masked_lm_positions
                   sentence_order sentence_order_logits
                   pretraining    both heads
@@ -24,34 +26,49 @@ import dataclasses
 import os
 import shlex
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
 
 from absl import flags, logging
 
-from albert_tf import door, startup
+from albert_tf import door
 from albert_tf.files import check_regular
-from export.artifacts import ENCODER_INPUTS, check_apart, quiet
+from export.artifacts import check_apart, quiet
+from export.tflite_graph import HEADS, WITH_MASKS, WITH_SENTENCE_ORDER, Head
+from export.tflite_runtime import SIGNATURE, make_interpreter, run
 
 if TYPE_CHECKING:
-    from albert_tf.modeling.encoder import Form
-    from albert_tf.modeling.models import AlbertPretrainingModel
-    from export.parity import Agreement, Batch, Bound
+    from albert_tf.head_config import HeadConfig
+    from albert_tf.modeling.head_model import AlbertHeadModel
+    from export.parity import Agreement, Bound
+    from export.tflite_metadata import TFLiteMetadata
+
+__all__ = [
+    "HEADS",
+    "QUANTIZATIONS",
+    "SIGNATURE",
+    "Head",
+    "Quantization",
+    "TFLiteReport",
+    "bound_of",
+    "convert",
+    "export_tflite",
+    "make_interpreter",
+    "run",
+]
 
 Quantization = Literal["float32", "float16", "int8"]
-Head = Literal["encoder", "masked_lm", "sentence_order", "pretraining", "all"]
 QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
-HEADS: tuple[Head, ...] = get_args(Head)
-SIGNATURE = "serving_default"
 MIN_COSINE = 0.999
 MAX_DIFFERENCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteReport:
-    """What an export gave: size of the file in bytes, and how well each output agrees with the source."""
+    """What an export gave: size of the file in bytes, what it says of itself, how well each output agrees."""
 
     bytes: int
+    metadata: TFLiteMetadata
     agreement: Mapping[str, Agreement]
 
 
@@ -60,7 +77,7 @@ def export_tflite(
     output: str | os.PathLike[str],
     *,
     quantization: Quantization = "int8",
-    head: Head = "pretraining",
+    head: Head | None = None,
     min_cosine: float = MIN_COSINE,
     max_difference: float = MAX_DIFFERENCE,
     overwrite: bool = False,
@@ -71,7 +88,7 @@ def export_tflite(
       model_directory: the model directory.
       output: file to write.
       quantization: how weights are stored.
-      head: which outputs the file has.
+      head: which outputs the file of a pretraining model has, None for "pretraining"; None for every other model.
       min_cosine: for int8, lowest cosine with the source that any output of any text may have.
       max_difference: for float32, how far any output may be from the source, as a share of its largest magnitude.
       overwrite: whether a file at `output` is replaced.
@@ -80,16 +97,10 @@ def export_tflite(
       FileNotFoundError: if the model directory or a file in it is missing.
       ValueError: if it is damaged, `output` exists, or the file does not agree with the source.
     """
-    from albert_tf.model_directory import (
-        check_head,
-        load_pretraining_model,
-        load_tokenizer,
-        read_config,
-        read_sentence_objective,
-    )
-    from export import parity
+    from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_head_config
+    from export import parity, tflite_metadata
 
-    if quantization not in QUANTIZATIONS or head not in HEADS:
+    if quantization not in QUANTIZATIONS or head not in (None, *HEADS):
         raise ValueError(
             f"quantization must be one of {', '.join(QUANTIZATIONS)} and head one of {', '.join(HEADS)}, "
             f"got {quantization!r} and {head!r}"
@@ -101,24 +112,50 @@ def export_tflite(
     if os.path.exists(output) and not overwrite:
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
-    check_head(model_directory, ("pretraining",), reader="export.tflite")
-    if read_sentence_objective(model_directory) == "none" and head in ("sentence_order", "pretraining", "all"):
-        raise ValueError(
-            f"{os.fspath(model_directory)}: trained with sentence_objective none, so its sentence-order head knows "
-            f"nothing; head must be masked_lm or encoder, got {head}"
-        )
-    model, tokenizer = load_pretraining_model(model_directory), load_tokenizer(model_directory)
+    head_config = read_head_config(model_directory)
+    head = _checked_head(model_directory, head_config, head)
+    described = tflite_metadata.describe(model_directory, quantization=quantization, tokenizer="outside")
+    model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
     begun = time.monotonic()
-    content = convert(model, quantization=quantization, head=head)
+    content = convert(model, quantization=quantization, head=head, metadata=described)
     logging.info("converted in %.1f s", time.monotonic() - begun)
 
     batches = parity.standard_batches(tokenizer, model.config.max_position_embeddings)
     interpreter = make_interpreter(content)
-    actual = [run(interpreter, batch) for batch in batches]
-    found = parity.agreement([parity.source_outputs(model, batch) for batch in batches], actual, batches)
+    inputs = [parity.head_inputs(head_config, batch) for batch in batches]
+    found = parity.agreement(
+        [parity.source_outputs(model, one) for one in inputs],
+        [run(interpreter, one) for one in inputs],
+        batches,
+        head=head_config.head,
+    )
     parity.check(found, bound_of(quantization, min_cosine, max_difference), artefact=f"TFLite {quantization}")
     door.write_whole(output, content)
-    return TFLiteReport(bytes=len(content), agreement=found)
+    return TFLiteReport(bytes=len(content), metadata=described, agreement=found)
+
+
+def _checked_head(model_directory: str | os.PathLike[str], head_config: HeadConfig, head: Head | None) -> Head:
+    """Which outputs the file has; of a model with another head than pretraining's it says nothing.
+
+    Raises:
+      ValueError: if the model has not these outputs, or never learned them.
+    """
+    from albert_tf.model_directory import read_sentence_objective
+
+    if head_config.head != "pretraining":
+        if head is not None:
+            raise ValueError(
+                f"{os.fspath(model_directory)}: has the head {head_config.head!r}, whose outputs all go into the file; "
+                "leave out head, which chooses between those of a pretraining model"
+            )
+        return "all"
+    head = head or "pretraining"
+    if read_sentence_objective(model_directory) == "none" and head in WITH_SENTENCE_ORDER:
+        raise ValueError(
+            f"{os.fspath(model_directory)}: trained with sentence_objective none, so its sentence-order head knows "
+            f"nothing; head must be masked_lm or encoder, got {head}"
+        )
+    return head
 
 
 def bound_of(
@@ -134,22 +171,34 @@ def bound_of(
     }[quantization]
 
 
-def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: Head) -> bytes:
+def convert(
+    model: AlbertHeadModel,
+    *,
+    quantization: Quantization,
+    head: Head = "pretraining",
+    metadata: TFLiteMetadata | None = None,
+) -> bytes:
     """Content of a TFLite file of `model`. Nothing is checked but that the file needs no foreign operations.
+
+    Args:
+      model: the model.
+      quantization: how weights are stored.
+      head: which outputs the file of a pretraining model has; others give all of theirs.
+      metadata: what the file says of itself; None leaves it out.
 
     Raises:
       ValueError: if it does.
     """
     import tensorflow as tf
 
-    from export import flatbuffer
+    from export import flatbuffer, tflite_graph, tflite_metadata
     from export.serving_module import WeightsModule
 
     if quantization == "float16":
         _check_range_of_float16(model)
     module = WeightsModule(model)
     with quiet():
-        function = _function(model, head).get_concrete_function()
+        function = tflite_graph.ids_function(model, head).get_concrete_function()
         converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
         if quantization != "float32":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -157,10 +206,12 @@ def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: 
             converter.target_spec.supported_types = [tf.float16]
         content = flatbuffer.share_tied_tables(bytes(converter.convert()))
     flatbuffer.check_operators(content)
+    if metadata is not None:
+        content = flatbuffer.add_metadata(content, tflite_metadata.NAME, metadata.to_json().encode())
     return content
 
 
-def _check_range_of_float16(model: AlbertPretrainingModel) -> None:
+def _check_range_of_float16(model: AlbertHeadModel) -> None:
     import numpy as np
 
     for name, variable in model.named_weights().items():
@@ -169,76 +220,18 @@ def _check_range_of_float16(model: AlbertPretrainingModel) -> None:
             raise ValueError(f"{name} holds {largest:.3g}, which float16 cannot: export float32 or int8")
 
 
-def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
-    """Interpreter of a TFLite file's content.
-
-    It is LiteRT's, which succeeds the deprecated `tf.lite.Interpreter` and needs no TensorFlow. Of LiteRT's two classes
-    it is the older: the newer `CompiledModel` fixes the shapes when it compiles.
-
-    Raises:
-      ValueError: if the content is no TFLite file, or a damaged one.
-    """
-    from ai_edge_litert.interpreter import Interpreter
-
-    try:
-        interpreter = Interpreter(model_content=content, num_threads=num_threads)
-        with startup.held_back():  # the runtime says here which delegate it uses
-            interpreter.allocate_tensors()
-        signatures = interpreter.get_signature_list()
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"not a TFLite file, or a damaged one: {error}") from error
-    if SIGNATURE not in signatures:
-        raise ValueError(f"the TFLite file has no signature {SIGNATURE!r}; it has {', '.join(signatures) or 'none'}")
-    return interpreter
-
-
-def run(interpreter: Any, inputs: Batch) -> dict[str, Any]:
-    """Outputs by name for inputs by name; inputs that the file does not take are left out.
-
-    Raises:
-      ValueError: if the file is damaged.
-    """
-    try:
-        runner = interpreter.get_signature_runner(SIGNATURE)
-        taken = {name: inputs[name] for name in runner.get_input_details() if name in inputs}
-        return dict(runner(**taken))
-    except RuntimeError as error:
-        raise ValueError(f"the TFLite file is damaged: {' '.join(str(error).split())}") from error
-
-
-def _function(model: AlbertPretrainingModel, head: Head) -> Any:
-    """The model with one of its heads as a TensorFlow function with named inputs."""
-    import tensorflow as tf
-
-    from albert_tf import features
-
-    # Where layers have weights of their own there is nothing to go round.
-    form: Form = "loop" if model.config.parameter_sharing == "all" else "unrolled"
-    names: Sequence[str] = ENCODER_INPUTS
-    if head in ("masked_lm", "pretraining", "all"):
-        names = (*ENCODER_INPUTS, features.MASKED_LM_POSITIONS)
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name=name) for name in names], autograph=False)
-    def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        inputs = dict(zip(names, values, strict=True))
-        encoded = model.encoder.encode(inputs, form=form)
-        outputs = encoded if head in ("encoder", "all") else {}
-        if features.MASKED_LM_POSITIONS in inputs:
-            positions = inputs[features.MASKED_LM_POSITIONS]
-            outputs["masked_lm_logits"] = model.masked_lm_head(encoded["sequence_output"], positions)
-        if head in ("sentence_order", "pretraining", "all"):
-            outputs["sentence_order_logits"] = model.sentence_order_head(encoded["pooled_output"])
-        return outputs
-
-    return function
-
-
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
     flags.DEFINE_string("model", None, "Model directory to export.")
     flags.DEFINE_string("output", None, "File to write, NAME.tflite.")
     flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights are stored.")
-    flags.DEFINE_enum("head", "pretraining", list(HEADS), "Which outputs the file has.")
+    flags.DEFINE_enum(
+        "head",
+        None,
+        list(HEADS),
+        "Of a pretraining model, which outputs the file has: without the flag those of both heads. Other models give "
+        "all of theirs.",
+    )
     flags.DEFINE_float(
         "min_cosine",
         MIN_COSINE,
@@ -273,7 +266,7 @@ def main() -> None:
     rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{values.output}: {report.bytes / 1e6:.2f} MB")
-    if values.head in ("masked_lm", "pretraining", "all"):
+    if report.metadata.head == "pretraining" and (values.head or "pretraining") in WITH_MASKS:
         question = f"--tflite={shlex.quote(values.output)} --model={shlex.quote(values.model)}"
         print(f"next: python -m export.run_saved_model {question} --text='A sentence with a [MASK].'")
 
