@@ -33,14 +33,16 @@ from absl import flags, logging
 
 from albert_tf import door
 from albert_tf.files import check_regular
-from export.artifacts import check_apart, quiet
-from export.tflite_graph import HEADS, WITH_MASKS, WITH_SENTENCE_ORDER, Head
+from export.artifacts import check_apart
+from export.tflite_conversion import MAX_DIFFERENCE, QUANTIZATIONS, Quantization, bound_of, convert
+from export.tflite_graph import HEADS, WITH_MASKS, WITH_SENTENCE_ORDER, Head, input_shapes
 from export.tflite_runtime import SIGNATURE, make_interpreter, run
 
 if TYPE_CHECKING:
     from albert_tf.head_config import HeadConfig
     from albert_tf.modeling.head_model import AlbertHeadModel
-    from export.parity import Agreement, Bound
+    from albert_tf.tokenizer_base import Tokenizer
+    from export.parity import Agreement, Batch
     from export.tflite_metadata import TFLiteMetadata
 
 __all__ = [
@@ -57,10 +59,9 @@ __all__ = [
     "run",
 ]
 
-Quantization = Literal["float32", "float16", "int8"]
-QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
-MIN_COSINE = 0.999
-MAX_DIFFERENCE = 1e-5
+TokenizerPlace = Literal["inside", "outside"]
+TOKENIZER_PLACES: tuple[TokenizerPlace, ...] = get_args(TokenizerPlace)
+_NO_MASKS = "masked_lm outputs are for positions of masks, which texts have not: export with tokenizer outside"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,9 @@ def export_tflite(
     *,
     quantization: Quantization = "int8",
     head: Head | None = None,
-    min_cosine: float = MIN_COSINE,
+    tokenizer: TokenizerPlace = "outside",
+    representative_data: str | os.PathLike[str] | None = None,
+    min_cosine: float | None = None,
     max_difference: float = MAX_DIFFERENCE,
     overwrite: bool = False,
 ) -> TFLiteReport:
@@ -87,9 +90,13 @@ def export_tflite(
     Args:
       model_directory: the model directory.
       output: file to write.
-      quantization: how weights are stored.
-      head: which outputs the file of a pretraining model has, None for "pretraining"; None for every other model.
-      min_cosine: for int8, lowest cosine with the source that any output of any text may have.
+      quantization: how weights and activations are stored.
+      head: which outputs the file of a pretraining model has, None for "pretraining", or "encoder" with the tokenizer
+        inside; None for every other model.
+      tokenizer: "inside" for a file that takes text, "outside" for one that takes token ids.
+      representative_data: for "full_int8", a data directory, or a text file with one text a line.
+      min_cosine: for 8 bits, lowest cosine with the source that any output of any text may have; None for what
+        `bound_of` says.
       max_difference: for float32, how far any output may be from the source, as a share of its largest magnitude.
       overwrite: whether a file at `output` is replaced.
 
@@ -100,11 +107,7 @@ def export_tflite(
     from albert_tf.model_directory import load_model, load_tokenizer, read_config, read_head_config
     from export import parity, tflite_metadata
 
-    if quantization not in QUANTIZATIONS or head not in (None, *HEADS):
-        raise ValueError(
-            f"quantization must be one of {', '.join(QUANTIZATIONS)} and head one of {', '.join(HEADS)}, "
-            f"got {quantization!r} and {head!r}"
-        )
+    _check_settings(quantization, head, tokenizer, representative_data)
     check_apart(output, model_directory)
     if os.path.isdir(output):
         raise IsADirectoryError(21, "is a folder, a file was expected", os.fspath(output))
@@ -113,118 +116,120 @@ def export_tflite(
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
     head_config = read_head_config(model_directory)
-    head = _checked_head(model_directory, head_config, head)
-    described = tflite_metadata.describe(model_directory, quantization=quantization, tokenizer="outside")
-    model, tokenizer = load_model(model_directory), load_tokenizer(model_directory)
-    begun = time.monotonic()
-    content = convert(model, quantization=quantization, head=head, metadata=described)
-    logging.info("converted in %.1f s", time.monotonic() - begun)
+    head = _checked_head(model_directory, head_config, head, tokenizer)
+    described = tflite_metadata.describe(model_directory, outputs=head, quantization=quantization, tokenizer=tokenizer)
+    vocabulary = load_tokenizer(model_directory)
+    text = None
+    if tokenizer == "inside":
+        from export.tflite_tokenizer import make_text_graph
 
-    batches = parity.standard_batches(tokenizer, model.config.max_position_embeddings)
-    interpreter = make_interpreter(content)
-    inputs = [parity.head_inputs(head_config, batch) for batch in batches]
-    found = parity.agreement(
-        [parity.source_outputs(model, one) for one in inputs],
-        [run(interpreter, one) for one in inputs],
-        batches,
-        head=head_config.head,
+        text = make_text_graph(vocabulary, described.max_seq_length)
+    batches: list[Batch] = []
+    if representative_data is not None:
+        from export.representative_data import read_representative
+
+        batches = read_representative(representative_data, vocabulary, described.max_seq_length)
+    model = load_model(model_directory)
+    taken = input_shapes(model, head)
+    representative = [{name: parity.head_inputs(head_config, batch)[name] for name in taken} for batch in batches]
+    begun = time.monotonic()
+    content = convert(
+        model,
+        quantization=quantization,
+        head=head,
+        text=text,
+        pairs=described.takes_pairs,
+        representative=representative,
+        metadata=described,
     )
+    logging.info("converted in %.1f s", time.monotonic() - begun)
+    found = _compare_with_source(content, model, vocabulary, described)
     parity.check(found, bound_of(quantization, min_cosine, max_difference), artefact=f"TFLite {quantization}")
     door.write_whole(output, content)
     return TFLiteReport(bytes=len(content), metadata=described, agreement=found)
 
 
-def _checked_head(model_directory: str | os.PathLike[str], head_config: HeadConfig, head: Head | None) -> Head:
+def _check_settings(
+    quantization: str, head: str | None, tokenizer: str, representative_data: str | os.PathLike[str] | None
+) -> None:
+    """Refuses settings that there are not, or that do not go together.
+
+    Raises:
+      ValueError: saying which.
+    """
+    for name, value, choices in (
+        ("quantization", quantization, QUANTIZATIONS),
+        ("head", head, (None, *HEADS)),
+        ("tokenizer", tokenizer, TOKENIZER_PLACES),
+    ):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(filter(None, choices))}, got {value!r}")
+    if quantization == "full_int8" and tokenizer == "inside":
+        raise ValueError("quantization full_int8 goes with the tokenizer outside: its ranges are measured on token ids")
+    if (quantization == "full_int8") != (representative_data is not None):
+        raise ValueError(
+            "quantization full_int8 and representative_data go together: give texts as the model will get, as a data "
+            "directory or a text file with one text a line"
+        )
+
+
+def _checked_head(
+    model_directory: str | os.PathLike[str], head_config: HeadConfig, head: Head | None, tokenizer: TokenizerPlace
+) -> Head:
     """Which outputs the file has; of a model with another head than pretraining's it says nothing.
 
     Raises:
-      ValueError: if the model has not these outputs, or never learned them.
+      ValueError: if the model has not these outputs, never learned them, or they are not for texts.
     """
     from albert_tf.model_directory import read_sentence_objective
 
+    where, is_inside = os.fspath(model_directory), tokenizer == "inside"
     if head_config.head != "pretraining":
         if head is not None:
             raise ValueError(
-                f"{os.fspath(model_directory)}: has the head {head_config.head!r}, whose outputs all go into the file; "
-                "leave out head, which chooses between those of a pretraining model"
+                f"{where}: has the head {head_config.head!r}, whose outputs all go into the file; leave out head, "
+                "which chooses between those of a pretraining model"
             )
+        if is_inside and head_config.head == "masked_lm":
+            raise ValueError(f"{where}: {_NO_MASKS}")
         return "all"
-    head = head or "pretraining"
+    head = head or ("encoder" if is_inside else "pretraining")
+    if is_inside and head in WITH_MASKS:
+        raise ValueError(f"{where}: {_NO_MASKS}; or head encoder or sentence_order")
     if read_sentence_objective(model_directory) == "none" and head in WITH_SENTENCE_ORDER:
         raise ValueError(
-            f"{os.fspath(model_directory)}: trained with sentence_objective none, so its sentence-order head knows "
-            f"nothing; head must be masked_lm or encoder, got {head}"
+            f"{where}: trained with sentence_objective none, so its sentence-order head knows nothing; head must be "
+            f"masked_lm or encoder, got {head}"
         )
     return head
 
 
-def bound_of(
-    quantization: Quantization, min_cosine: float = MIN_COSINE, max_difference: float = MAX_DIFFERENCE
-) -> Bound:
-    """What the outputs of a file must keep to; `min_cosine` is for int8, `max_difference` for float32."""
-    from export.parity import Bound
+def _compare_with_source(
+    content: bytes, model: AlbertHeadModel, tokenizer: Tokenizer, described: TFLiteMetadata
+) -> dict[str, Agreement]:
+    """How well each output of the file agrees with the model, on built-in English."""
+    from export import parity
 
-    return {
-        "float32": Bound(relative=max_difference),  # sums in another order; measured at base size: 2e-6
-        "float16": Bound(relative=1e-2, cosine=0.9999),  # weights rounded to 11 bits; measured: 1e-3
-        "int8": Bound(cosine=min_cosine, probability=0.05),
-    }[quantization]
+    if described.tokenizer == "inside":
+        from export import tflite_tokenizer
 
-
-def convert(
-    model: AlbertHeadModel,
-    *,
-    quantization: Quantization,
-    head: Head = "pretraining",
-    metadata: TFLiteMetadata | None = None,
-) -> bytes:
-    """Content of a TFLite file of `model`. Nothing is checked but that the file needs no foreign operations.
-
-    Args:
-      model: the model.
-      quantization: how weights are stored.
-      head: which outputs the file of a pretraining model has; others give all of theirs.
-      metadata: what the file says of itself; None leaves it out.
-
-    Raises:
-      ValueError: if it does.
-    """
-    import tensorflow as tf
-
-    from export import flatbuffer, tflite_graph, tflite_metadata
-    from export.serving_module import WeightsModule
-
-    if quantization == "float16":
-        _check_range_of_float16(model)
-    module = WeightsModule(model)
-    with quiet():
-        function = tflite_graph.ids_function(model, head).get_concrete_function()
-        converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
-        if quantization != "float32":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantization == "float16":
-            converter.target_spec.supported_types = [tf.float16]
-        content = flatbuffer.share_tied_tables(bytes(converter.convert()))
-    flatbuffer.check_operators(content)
-    if metadata is not None:
-        content = flatbuffer.add_metadata(content, tflite_metadata.NAME, metadata.to_json().encode())
-    return content
-
-
-def _check_range_of_float16(model: AlbertHeadModel) -> None:
-    import numpy as np
-
-    for name, variable in model.named_weights().items():
-        largest = float(np.abs(variable.numpy()).max())
-        if largest > np.finfo(np.float16).max:
-            raise ValueError(f"{name} holds {largest:.3g}, which float16 cannot: export float32 or int8")
+        length, pairs = described.max_seq_length, described.takes_pairs
+        texts, batch = tflite_tokenizer.comparison_inputs(tokenizer, model.head_config, length, pairs=pairs)
+        inputs = tflite_tokenizer.model_inputs(tokenizer, model.head_config, batch)
+        outputs = tflite_tokenizer.outputs_without_ids(run(make_interpreter(content), texts), batch)
+        return parity.agreement([parity.source_outputs(model, inputs)], [outputs], [batch], head=model.HEAD)
+    batches = parity.standard_batches(tokenizer, model.config.max_position_embeddings)
+    interpreter = make_interpreter(content)
+    all_inputs = [parity.head_inputs(model.head_config, batch) for batch in batches]
+    expected = [parity.source_outputs(model, inputs) for inputs in all_inputs]
+    return parity.agreement(expected, [run(interpreter, inputs) for inputs in all_inputs], batches, head=model.HEAD)
 
 
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
     flags.DEFINE_string("model", None, "Model directory to export.")
     flags.DEFINE_string("output", None, "File to write, NAME.tflite.")
-    flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights are stored.")
+    flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights and activations are stored.")
     flags.DEFINE_enum(
         "head",
         None,
@@ -232,11 +237,23 @@ def _define_flags() -> None:
         "Of a pretraining model, which outputs the file has: without the flag those of both heads. Other models give "
         "all of theirs.",
     )
+    flags.DEFINE_enum(
+        "tokenizer",
+        "outside",
+        list(TOKENIZER_PLACES),
+        "Whether text goes into the file, or token ids. SentencePiece vocabularies only.",
+    )
+    flags.DEFINE_string(
+        "representative_data",
+        None,
+        "With full_int8, texts as the model will get: a data directory of pretraining, or a text file, one a line. "
+        "The first 64 are taken.",
+    )
     flags.DEFINE_float(
         "min_cosine",
-        MIN_COSINE,
-        "With int8, lowest cosine with the source that any output may have; of the two numbers of the sentence-order "
-        "head no probability may differ by more than 0.05 instead.",
+        None,
+        "With 8 bits, lowest cosine with the source that any output may have; without the flag 0.999, and 0.99 with "
+        "full_int8. Of a few classes no probability may differ by more than 0.05 instead.",
         0.0,
         1.0,
     )
@@ -252,6 +269,8 @@ def _define_flags() -> None:
 
 def main() -> None:
     values = flags.FLAGS
+    with door.checking_flags():
+        _check_settings(values.quantization, values.head, values.tokenizer, values.representative_data)
     if not values.output.endswith(".tflite"):
         raise door.UsageError(f"--output must end in .tflite, got {values.output!r}")
     report = export_tflite(
@@ -259,6 +278,8 @@ def main() -> None:
         values.output,
         quantization=values.quantization,
         head=values.head,
+        tokenizer=values.tokenizer,
+        representative_data=values.representative_data,
         min_cosine=values.min_cosine,
         max_difference=values.max_difference,
         overwrite=values.overwrite,
@@ -266,7 +287,7 @@ def main() -> None:
     rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{values.output}: {report.bytes / 1e6:.2f} MB")
-    if report.metadata.head == "pretraining" and (values.head or "pretraining") in WITH_MASKS:
+    if "masked_lm_logits" in report.agreement:
         question = f"--tflite={shlex.quote(values.output)} --model={shlex.quote(values.model)}"
         print(f"next: python -m export.run_saved_model {question} --text='A sentence with a [MASK].'")
 

@@ -25,6 +25,14 @@ def form_of(model: AlbertHeadModel) -> Form:
     return "loop" if model.config.parameter_sharing == "all" else "unrolled"
 
 
+def input_shapes(model: AlbertHeadModel, head: Head) -> dict[str, str]:
+    """Inputs of a file that takes token ids, with their shapes in our letters; `head` as for `ids_function`."""
+    shapes = dict(model.INPUTS)
+    if model.HEAD == "pretraining" and head not in WITH_MASKS:
+        del shapes[features.MASKED_LM_POSITIONS]
+    return shapes
+
+
 def ids_function(model: AlbertHeadModel, head: Head) -> Any:
     """The model as a TensorFlow function of token ids, int32, with named inputs: those of the model.
 
@@ -34,9 +42,7 @@ def ids_function(model: AlbertHeadModel, head: Head) -> Any:
     """
     import tensorflow as tf
 
-    shapes = dict(model.INPUTS)
-    if model.HEAD == "pretraining" and head not in WITH_MASKS:
-        del shapes[features.MASKED_LM_POSITIONS]
+    shapes = input_shapes(model, head)
     specs = [tf.TensorSpec([None] * (shape.count(",") + 1), tf.int32, name=name) for name, shape in shapes.items()]
 
     @tf.function(input_signature=specs, autograph=False)

@@ -13,8 +13,10 @@ from typing import Any
 from albert_tf.head_config import HEADS
 from albert_tf.json_object import JsonConfig
 from export import flatbuffer
+from export.tflite_graph import Head
 
 NAME = "albert_tf"
+_PAIRED = ("classifier", "regression", "multiple_choice", "span", "conditional_span")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,8 @@ class TFLiteMetadata(JsonConfig):
       task: name of the task that the model was fine-tuned on; None where nothing says it.
       is_multi_label: whether a text may have several labels: each logit then is a yes or no of its own.
       sentence_objective: what a pretraining model's sentence order says, "sop", "nsp" or "none"; None for other heads.
-      max_seq_length: tokens that texts are cut to.
+      takes_pairs: whether a text may have a second one: with the tokenizer inside, whether there is an input `text_b`.
+      max_seq_length: most tokens that the model was trained on; with the tokenizer inside, texts are cut to it.
       quantization: how weights and activations are stored.
       tokenizer: "inside", text goes in, or "outside", token ids go in.
     """
@@ -37,6 +40,7 @@ class TFLiteMetadata(JsonConfig):
     task: str | None = None
     is_multi_label: bool = False
     sentence_objective: str | None = None
+    takes_pairs: bool = False
     max_seq_length: int
     quantization: str
     tokenizer: str
@@ -61,15 +65,15 @@ def read_metadata(content: bytes) -> TFLiteMetadata:
 
 
 def describe(
-    model_directory: str | os.PathLike[str], *, quantization: str, tokenizer: str, max_seq_length: int | None = None
+    model_directory: str | os.PathLike[str], *, outputs: Head, quantization: str, tokenizer: str
 ) -> TFLiteMetadata:
     """Metadata of a file made of a model directory.
 
     Args:
       model_directory: the model directory.
+      outputs: which outputs the file of a pretraining model has.
       quantization: as exported.
       tokenizer: "inside" or "outside".
-      max_seq_length: tokens that texts are cut to; None takes what the model was trained on.
 
     Raises:
       FileNotFoundError, ValueError: if the directory is incomplete or damaged.
@@ -79,14 +83,18 @@ def describe(
 
     head, task_config = read_head_config(model_directory), read_task_config(model_directory)
     of_task: dict[str, Any] = {}
+    # Where nothing says it, a classifier may read pairs: an empty second text counts as none.
+    takes_pairs = head.head in _PAIRED or (head.head == "pretraining" and outputs == "sentence_order")
     if task_config is not None:
         task = task_config.make_task(None)
         of_task = {"task": task.name, "is_multi_label": task.is_multi_label}
+        takes_pairs = task.num_texts == 2
     return TFLiteMetadata(
         head=head.head,
         labels=head.labels,
         sentence_objective=read_sentence_objective(model_directory) if head.head == "pretraining" else None,
-        max_seq_length=max_seq_length or read_max_seq_length(model_directory),
+        takes_pairs=takes_pairs,
+        max_seq_length=read_max_seq_length(model_directory),
         quantization=quantization,
         tokenizer=tokenizer,
         **of_task,
