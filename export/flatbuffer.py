@@ -65,6 +65,7 @@ def share_tied_tables(content: bytes) -> bytes:
             operator, table = found
             own = operator.inputs[1]
             operator.inputs[1] = table
+            _rescale_bias(model, graph, operator)
             _remove_tensor(model, graph, own)
             changed = True
     return _write(model) if changed else content
@@ -103,6 +104,21 @@ def _find_tied_table(model: Any, graph: Any) -> tuple[Any, int] | None:
                 if _hold_the_same(model, graph.tensors[operator.inputs[1]], graph.tensors[table]):
                     return operator, table
     return None
+
+
+def _rescale_bias(model: Any, graph: Any, operator: Any) -> None:
+    """Gives an 8-bit dense layer's bias, int32, the step that its input and its new weights make together."""
+    bias = graph.tensors[operator.inputs[2]] if len(operator.inputs) > 2 and operator.inputs[2] >= 0 else None
+    if bias is None or bias.type != schema.TensorType.INT32:
+        return
+    rows, weights = (graph.tensors[place].quantization.scale for place in operator.inputs[:2])
+    step = np.float32(rows[0]) * np.float32(weights[0])
+    buffer = schema.BufferT()
+    values = model.buffers[bias.buffer].data.view(np.int32) * np.asarray(bias.quantization.scale, np.float64)
+    buffer.data = np.round(values / step).astype(np.int32).view(np.uint8)
+    bias.buffer = len(model.buffers)
+    model.buffers.append(buffer)
+    bias.quantization.scale, bias.quantization.zeroPoint = np.array([step], np.float32), np.zeros(1, np.int64)
 
 
 def _hold_the_same(model: Any, one: Any, other: Any) -> bool:

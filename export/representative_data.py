@@ -21,7 +21,7 @@ from export.parity import Batch, make_batch
 
 Row = tuple[list[int], list[int], list[int]]  # input ids, input mask and segment ids of a text
 
-MOST_TEXTS = 64
+MOST_TEXTS = 32
 BATCH_SIZE = 8
 LONGEST = 128  # tokens
 
@@ -48,10 +48,11 @@ def read_representative(
     if not found:
         raise ValueError(f"{os.fspath(path)}: holds no text; representative data must be texts as the model will get")
     found = (found * BATCH_SIZE)[: max(BATCH_SIZE, len(found) // BATCH_SIZE * BATCH_SIZE)]
+    longest = max(sum(mask) for _, mask, _ in found)
     batches = []
     for start in range(0, len(found), BATCH_SIZE):
         batch = make_batch(found[start : start + BATCH_SIZE])
-        missing = length - batch[features.INPUT_IDS].shape[1]
+        missing = longest - batch[features.INPUT_IDS].shape[1]
         for name in ENCODER_INPUTS:
             batch[name] = np.pad(batch[name], [(0, 0), (0, missing)])
         batches.append(batch)

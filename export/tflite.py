@@ -247,7 +247,7 @@ def _define_flags() -> None:
         "representative_data",
         None,
         "With full_int8, texts as the model will get: a data directory of pretraining, or a text file, one a line. "
-        "The first 64 are taken.",
+        "The first 32 are taken.",
     )
     flags.DEFINE_float(
         "min_cosine",

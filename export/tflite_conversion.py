@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -111,7 +112,8 @@ def _calibrated(converter: Any, representative: Sequence[Batch]) -> bytes:
 
     converter.representative_dataset = lambda: ((SIGNATURE, inputs) for inputs in representative)
     options = tf.lite.experimental.QuantizationDebugOptions(denylisted_ops=list(_FLOAT_OPERATIONS))
-    with startup.held_back():
+    with startup.held_back(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it runs TensorFlow's own, deprecated interpreter
         # Of TensorFlow's public doors the one that takes operations to leave out.
         quantizer = tf.lite.experimental.QuantizationDebugger(converter=converter, debug_options=options)
         content: bytes = quantizer.get_nondebug_quantized_model()

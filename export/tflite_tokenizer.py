@@ -2,7 +2,7 @@
 
 That operation knows one way to prepare text, the rules in the SentencePiece model itself; so ALBERT's preparation is
 baked into it (`albert_tf.normalizer`, which says in which rare texts the ids then differ from `AlbertTokenizer`'s). The
-digit-comma rule acts behind it, as in Python. A byte that is not UTF-8 is read as U+FFFD.
+digit-comma rule acts behind it, as in Python. A byte that is not UTF-8 counts as a character that is not known.
 """
 
 from __future__ import annotations
