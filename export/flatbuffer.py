@@ -7,7 +7,7 @@ the table of the look-up: the kernels take either kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import flatbuffers
@@ -71,6 +71,45 @@ def share_tied_tables(content: bytes) -> bytes:
     return _write(model) if changed else content
 
 
+def restore_tables(content: bytes, tables: Sequence[np.ndarray]) -> bytes:
+    """The file with every 8-bit table that is looked up holding its whole range, symmetric and with one step.
+
+    With 8-bit activations the converter gives such a table the range of what was looked up while it watched: larger
+    values of other rows are cut, without a word.
+
+    Args:
+      content: content of the file.
+      tables: the tables as they were, float [N, W] each.
+    """
+    model = _read(content)
+    changed = False
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            looked_up, output = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+            if _operator_of(model, operator) != "GATHER" or output.type != schema.TensorType.INT8:
+                continue
+            readers = {_operator_of(model, one) for one in graph.operators if operator.outputs[0] in one.inputs}
+            table = next((one for one in tables if _is_cut_from(model, looked_up, one)), None)
+            if table is None or readers != {"DEQUANTIZE"}:  # others count on the step that they were made for
+                continue
+            step = np.float32(np.abs(table).max() / 127)
+            _set_content(model, looked_up, np.round(table / step).astype(np.int8))
+            for tensor in (looked_up, output):
+                tensor.quantization.scale = np.array([step], np.float32)
+                tensor.quantization.zeroPoint = np.zeros(1, np.int64)
+            changed = True
+    return _write(model) if changed else content
+
+
+def _is_cut_from(model: Any, tensor: Any, table: np.ndarray) -> bool:
+    """Whether an 8-bit tensor of one step is `table` but for rounding, and for values beyond its range."""
+    if list(tensor.shape) != list(table.shape) or not _size(model, tensor) or len(tensor.quantization.scale) != 1:
+        return False
+    step, zero = tensor.quantization.scale[0], tensor.quantization.zeroPoint[0]
+    levels = np.clip(np.round(table / step) + zero, -128, 127)
+    return bool((np.abs(levels - model.buffers[tensor.buffer].data.view(np.int8).reshape(table.shape)) <= 1).all())
+
+
 def metadata(content: bytes, name: str) -> bytes | None:
     """Content of the metadata entry `name` of a TFLite file; None where it has none.
 
@@ -113,11 +152,8 @@ def _rescale_bias(model: Any, graph: Any, operator: Any) -> None:
         return
     rows, weights = (graph.tensors[place].quantization.scale for place in operator.inputs[:2])
     step = np.float32(rows[0]) * np.float32(weights[0])
-    buffer = schema.BufferT()
     values = model.buffers[bias.buffer].data.view(np.int32) * np.asarray(bias.quantization.scale, np.float64)
-    buffer.data = np.round(values / step).astype(np.int32).view(np.uint8)
-    bias.buffer = len(model.buffers)
-    model.buffers.append(buffer)
+    _set_content(model, bias, np.round(values / step).astype(np.int32))
     bias.quantization.scale, bias.quantization.zeroPoint = np.array([step], np.float32), np.zeros(1, np.int64)
 
 
@@ -175,6 +211,14 @@ def _remove_tensor(model: Any, graph: Any, index: int) -> None:
         if signature.subgraphIndex == position:
             for tensor_map in [*signature.inputs, *signature.outputs]:
                 tensor_map.tensorIndex -= tensor_map.tensorIndex > index
+
+
+def _set_content(model: Any, tensor: Any, values: np.ndarray) -> None:
+    """Gives a tensor other content, and leaves alone what others share with it."""
+    if sum(one.buffer == tensor.buffer for graph in model.subgraphs for one in graph.tensors) > 1:
+        tensor.buffer = len(model.buffers)
+        model.buffers.append(schema.BufferT())
+    model.buffers[tensor.buffer].data = values.reshape(-1).view(np.uint8)
 
 
 def _size(model: Any, tensor: Any) -> int:

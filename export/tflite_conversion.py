@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from export.artifacts import quiet
@@ -11,6 +11,8 @@ from export.tflite_graph import Head, ids_function
 from export.tflite_runtime import SIGNATURE, TEXT_OPERATIONS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from albert_tf.modeling.head_model import AlbertHeadModel
     from export.parity import Batch, Bound
     from export.tflite_metadata import TFLiteMetadata
@@ -97,7 +99,11 @@ def convert(
         if quantization == "float16":
             converter.target_spec.supported_types = [tf.float16]
         converted = _calibrated(converter, representative) if quantization == "full_int8" else converter.convert()
-        content = flatbuffer.share_tied_tables(bytes(converted))
+        content = bytes(converted)
+        if quantization == "full_int8":
+            tables = [value for name, value in _weights(model) if name.startswith("encoder/embeddings/")]
+            content = flatbuffer.restore_tables(content, [table for table in tables if table.ndim == 2])
+        content = flatbuffer.share_tied_tables(content)
     flatbuffer.check_operators(content, known_prefix=None if text is None else TEXT_OPERATIONS)
     if metadata is not None:
         content = flatbuffer.add_metadata(content, tflite_metadata.NAME, metadata.to_json().encode())
@@ -120,10 +126,14 @@ def _calibrated(converter: Any, representative: Sequence[Batch]) -> bytes:
     return content
 
 
+def _weights(model: AlbertHeadModel) -> Iterator[tuple[str, np.ndarray]]:
+    return ((name, variable.numpy()) for name, variable in model.named_weights().items())
+
+
 def _check_range_of_float16(model: AlbertHeadModel) -> None:
     import numpy as np
 
-    for name, variable in model.named_weights().items():
-        largest = float(np.abs(variable.numpy()).max())
+    for name, value in _weights(model):
+        largest = float(np.abs(value).max())
         if largest > np.finfo(np.float16).max:
             raise ValueError(f"{name} holds {largest:.3g}, which float16 cannot: export float32 or int8")

@@ -51,6 +51,12 @@ def test_agreement_with_keras(content: bytes, biased_model: AlbertPretrainingMod
     assert flatbuffer.count_tensors(content, [biased_model.config.vocab_size, 16]) == 1
 
 
+def test_tables_keep_rows_that_were_not_looked_up(content: bytes, biased_model: AlbertPretrainingModel) -> None:
+    table = biased_model.encoder.embeddings.word_embeddings.numpy()
+    step = np.float32(np.abs(table).max() / 127)
+    assert np.round(table / step).astype(np.int8).tobytes() in content
+
+
 def test_products_are_in_8_bits(content: bytes) -> None:
     read = schema.ModelT.InitFromPackedBuf(bytearray(content), 0)
     dense, products = schema.BuiltinOperator.FULLY_CONNECTED, schema.BuiltinOperator.BATCH_MATMUL
