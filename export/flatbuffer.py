@@ -1,4 +1,4 @@
-"""Reading and changing a TFLite file: what it holds, and storing a tied embedding table once.
+"""Reading and changing a TFLite file: what it holds, storing a tied embedding table once, and metadata.
 
 A dynamic-range conversion quantises weights of dense layers per output channel, but a table that is looked up per
 tensor. An embedding table that serves as both is therefore stored twice. `share_tied_tables` lets the dense layer use
@@ -7,7 +7,7 @@ the table of the look-up: the kernels take either kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import flatbuffers
@@ -24,14 +24,20 @@ def operator_names(content: bytes) -> list[str]:
     return sorted({_operator_name(code) for code in _read(content).operatorCodes})
 
 
-def check_operators(content: bytes) -> None:
+def check_operators(content: bytes, *, known_prefix: str | None = None) -> None:
     """Refuses a file that the plain TFLite runtime could not run.
 
+    Args:
+      content: content of the file.
+      known_prefix: how the names of operations begin that the runtime is given besides; None for none.
+
     Raises:
-      ValueError: if the file needs operations that are not built in, such as Flex ones.
+      ValueError: if the file needs operations that are neither built in nor given, such as Flex ones.
     """
     builtin = set(_OPERATORS.values())
     foreign = [name for name in operator_names(content) if name not in builtin]
+    if known_prefix is not None:
+        foreign = [name for name in foreign if not name.startswith(known_prefix)]
     if foreign:
         raise ValueError(f"the converted model needs operations that TFLite does not have: {', '.join(foreign)}")
 
@@ -59,9 +65,73 @@ def share_tied_tables(content: bytes) -> bytes:
             operator, table = found
             own = operator.inputs[1]
             operator.inputs[1] = table
+            _rescale_bias(model, graph, operator)
             _remove_tensor(model, graph, own)
             changed = True
     return _write(model) if changed else content
+
+
+def restore_tables(content: bytes, tables: Sequence[np.ndarray]) -> bytes:
+    """The file with every 8-bit table that is looked up holding its whole range, symmetric and with one step.
+
+    With 8-bit activations the converter gives such a table the range of what was looked up while it watched: larger
+    values of other rows are cut, without a word.
+
+    Args:
+      content: content of the file.
+      tables: the tables as they were, float [N, W] each.
+    """
+    model = _read(content)
+    changed = False
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            looked_up, output = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+            if _operator_of(model, operator) != "GATHER" or output.type != schema.TensorType.INT8:
+                continue
+            readers = {_operator_of(model, one) for one in graph.operators if operator.outputs[0] in one.inputs}
+            table = next((one for one in tables if _is_cut_from(model, looked_up, one)), None)
+            if table is None or readers != {"DEQUANTIZE"}:  # others count on the step that they were made for
+                continue
+            step = np.float32(np.abs(table).max() / 127)
+            _set_content(model, looked_up, np.round(table / step).astype(np.int8))
+            for tensor in (looked_up, output):
+                tensor.quantization.scale = np.array([step], np.float32)
+                tensor.quantization.zeroPoint = np.zeros(1, np.int64)
+            changed = True
+    return _write(model) if changed else content
+
+
+def _is_cut_from(model: Any, tensor: Any, table: np.ndarray) -> bool:
+    """Whether an 8-bit tensor of one step is `table` but for rounding, and for values beyond its range."""
+    if list(tensor.shape) != list(table.shape) or not _size(model, tensor) or len(tensor.quantization.scale) != 1:
+        return False
+    step, zero = tensor.quantization.scale[0], tensor.quantization.zeroPoint[0]
+    levels = np.clip(np.round(table / step) + zero, -128, 127)
+    return bool((np.abs(levels - model.buffers[tensor.buffer].data.view(np.int8).reshape(table.shape)) <= 1).all())
+
+
+def metadata(content: bytes, name: str) -> bytes | None:
+    """Content of the metadata entry `name` of a TFLite file; None where it has none.
+
+    Raises:
+      ValueError: if the content is no TFLite file.
+    """
+    model = _read(content)
+    for entry in model.metadata or []:
+        if entry.name == name.encode():
+            return bytes(model.buffers[entry.buffer].data)
+    return None
+
+
+def add_metadata(content: bytes, name: str, value: bytes) -> bytes:
+    """The file with a metadata entry `name` of content `value`."""
+    model = _read(content)
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(value, np.uint8)
+    entry.name, entry.buffer = name, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or []), entry]
+    return _write(model)
 
 
 def _find_tied_table(model: Any, graph: Any) -> tuple[Any, int] | None:
@@ -73,6 +143,18 @@ def _find_tied_table(model: Any, graph: Any) -> tuple[Any, int] | None:
                 if _hold_the_same(model, graph.tensors[operator.inputs[1]], graph.tensors[table]):
                     return operator, table
     return None
+
+
+def _rescale_bias(model: Any, graph: Any, operator: Any) -> None:
+    """Gives an 8-bit dense layer's bias, int32, the step that its input and its new weights make together."""
+    bias = graph.tensors[operator.inputs[2]] if len(operator.inputs) > 2 and operator.inputs[2] >= 0 else None
+    if bias is None or bias.type != schema.TensorType.INT32:
+        return
+    rows, weights = (graph.tensors[place].quantization.scale for place in operator.inputs[:2])
+    step = np.float32(rows[0]) * np.float32(weights[0])
+    values = model.buffers[bias.buffer].data.view(np.int32) * np.asarray(bias.quantization.scale, np.float64)
+    _set_content(model, bias, np.round(values / step).astype(np.int32))
+    bias.quantization.scale, bias.quantization.zeroPoint = np.array([step], np.float32), np.zeros(1, np.int64)
 
 
 def _hold_the_same(model: Any, one: Any, other: Any) -> bool:
@@ -129,6 +211,14 @@ def _remove_tensor(model: Any, graph: Any, index: int) -> None:
         if signature.subgraphIndex == position:
             for tensor_map in [*signature.inputs, *signature.outputs]:
                 tensor_map.tensorIndex -= tensor_map.tensorIndex > index
+
+
+def _set_content(model: Any, tensor: Any, values: np.ndarray) -> None:
+    """Gives a tensor other content, and leaves alone what others share with it."""
+    if sum(one.buffer == tensor.buffer for graph in model.subgraphs for one in graph.tensors) > 1:
+        tensor.buffer = len(model.buffers)
+        model.buffers.append(schema.BufferT())
+    model.buffers[tensor.buffer].data = values.reshape(-1).view(np.uint8)
 
 
 def _size(model: Any, tensor: Any) -> int:

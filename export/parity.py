@@ -210,7 +210,10 @@ def _agreement(rows: Iterable[tuple[np.ndarray, np.ndarray]], is_of_classes: boo
         largest = max(largest, np.abs(wanted).max(initial=0.0))
         difference = max(difference, np.abs(wanted - got).max(initial=0.0))
         norms = np.linalg.norm(wanted) * np.linalg.norm(got)
-        cosine = min(cosine, float(np.vdot(wanted, got) / norms) if norms else 1.0)
+        if norms:
+            cosine = min(cosine, float(np.vdot(wanted, got) / norms))
+        elif wanted.any() or got.any():  # nothing but 0 has no direction
+            cosine = min(cosine, 0.0)
         if is_of_classes:
             probability = max(probability, float(np.abs(_softmax(wanted) - _softmax(got)).max(initial=0.0)))
     relative = float(difference / largest if largest else difference)

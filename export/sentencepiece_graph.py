@@ -12,10 +12,10 @@ import unicodedata
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.marked_text import DROPPED
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig, normalize_text
+from export.digit_comma_graph import DigitCommaRule
 from export.exact_text import UNKNOWN_CHARACTER, ExactNormalizer, class_of, compare_characters, lower, to_utf8
-from export.token_graph import TextGraph, rows, spaces, sums_before
+from export.token_graph import TextGraph, spaces
 
 
 class SentencePieceGraph(TextGraph):
@@ -35,12 +35,7 @@ class SentencePieceGraph(TextGraph):
             _differences(tokenizer.config),
             lambda character, _: tokenizer.encode(f"a{character}b") == as_unknown,
         )
-        table = sorted(tokenizer.digit_comma_table().items())
-        self._digit_comma_ids = tf.constant([token_id for token_id, _ in table], tf.int32)  # [K], sorted
-        width = max((len(parts) for _, parts in table), default=1)
-        padded = [[*parts, *[DROPPED] * (width - len(parts))] for _, parts in table]
-        self._parts = tf.constant(padded, tf.int32, shape=[len(table), width])
-        self._part_counts = tf.constant([len(parts) for _, parts in table], tf.int64)
+        self._digit_comma = DigitCommaRule(tokenizer)
 
     def normalize(self, texts: tf.Tensor) -> tf.Tensor:
         """Texts as the SentencePiece model sees them: string [B] -> string [B]."""
@@ -48,7 +43,7 @@ class SentencePieceGraph(TextGraph):
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids of each text, without special tokens: string [B] -> int32 [B, (n)]."""
-        return self.split_digit_comma(self.segment(self.normalize(texts)))[0]
+        return self._digit_comma(self.segment(self.normalize(texts)))
 
     def segment(self, normalized: tf.Tensor) -> tf.RaggedTensor:
         """Ids that SentencePiece gives for normalised texts, the digit-comma rule left out: int32 [B, (n)]."""
@@ -56,18 +51,7 @@ class SentencePieceGraph(TextGraph):
 
     def split_digit_comma(self, tokens: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Puts the parts of "2010," and its like in its place; and int64 [parts], the token that each comes from."""
-        ids = tokens.flat_values  # [n]
-        if not len(self._digit_comma_ids):
-            return tokens, tf.range(tf.size(ids, tf.int64))
-        row = tf.minimum(tf.searchsorted(self._digit_comma_ids, ids), len(self._digit_comma_ids) - 1)  # into the table
-        is_split = tf.gather(self._digit_comma_ids, row) == ids
-        counts = tf.where(is_split, tf.gather(self._part_counts, row), 1)
-        before = sums_before(counts)  # [n + 1]
-        token = tf.repeat(tf.range(tf.size(ids, tf.int64)), counts)  # [parts]
-        number = tf.cast(tf.range(before[-1]) - tf.gather(before, token), tf.int32)  # which part of it
-        parts = tf.gather_nd(self._parts, tf.stack([tf.gather(row, token), number], axis=1))
-        parts = tf.where(tf.gather(is_split, token), parts, tf.gather(ids, token))
-        return rows(parts, tf.gather(before, tokens.row_splits)), token
+        return self._digit_comma.split(tokens)
 
 
 def _normalize(texts: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:

@@ -1,14 +1,16 @@
-"""Exports a model directory as a TFLite (LiteRT) file, for phones and small machines.
+"""Exports a model directory, whatever its head, as a TFLite (LiteRT) file, for phones and small machines.
 
 The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
-free (resize the inputs). Inputs and outputs have names, in one signature, "serving_default". Token ids go in: the
-tokenizer stays outside. Before the file appears it is loaded by a process without this project and TensorFlow, and
-compared with the source: beside NAME.tflite NAME.card.md tells what was found, in words, NAME.report.json in numbers.
+free (resize the inputs). Inputs and outputs have the model's names, in one signature, "serving_default". Token ids go
+in: the tokenizer stays outside. Head, labels and task stand as JSON in the file's metadata, under the name "albert_tf".
+Before the file appears it is loaded by a process without this project and TensorFlow, and compared with the source:
+beside NAME.tflite NAME.card.md tells what was found, in words, NAME.report.json in numbers.
 
   --quantization  float32  as trained
                   float16  half the size, same speed
                   int8     dynamic range: weights in 8 bits, a quarter of the size; activations stay float32
-  --head          encoder        sequence_output and pooled_output
+  --head          of a pretraining model; every other head gives all of its outputs
+                  encoder        sequence_output and pooled_output
                   masked_lm      masked_lm_logits at masked_lm_positions
                   sentence_order sentence_order_logits
                   pretraining    both heads
@@ -26,35 +28,49 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
 
 from absl import flags, logging
 
-from albert_tf import door, startup
+from albert_tf import door
 from albert_tf.files import check_regular
-from export.artifacts import ENCODER_INPUTS, check_apart, quiet
+from export.artifacts import check_apart
+from export.tflite_conversion import MAX_DIFFERENCE, QUANTIZATIONS, Quantization, bound_of, convert
+from export.tflite_graph import HEADS, WITH_MASKS, WITH_SENTENCE_ORDER, Head, input_shapes
+from export.tflite_runtime import SIGNATURE, make_interpreter, run
 
 if TYPE_CHECKING:
+    from albert_tf.head_config import HeadConfig
     from albert_tf.inference.loaded_model import LoadedModel
-    from albert_tf.modeling.encoder import Form
-    from albert_tf.modeling.models import AlbertPretrainingModel
     from export.parity import Agreement, Batch, Bound
+    from export.tflite_metadata import TFLiteMetadata
 
-Quantization = Literal["float32", "float16", "int8"]
-Head = Literal["encoder", "masked_lm", "sentence_order", "pretraining", "all"]
-QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
-HEADS: tuple[Head, ...] = get_args(Head)
-SIGNATURE = "serving_default"
-MIN_COSINE = 0.999
-MAX_DIFFERENCE = 1e-5
+__all__ = [
+    "HEADS",
+    "QUANTIZATIONS",
+    "SIGNATURE",
+    "Head",
+    "Quantization",
+    "TFLiteReport",
+    "bound_of",
+    "convert",
+    "export_tflite",
+    "make_interpreter",
+    "run",
+]
+
+TokenizerPlace = Literal["inside", "outside"]
+TOKENIZER_PLACES: tuple[TokenizerPlace, ...] = get_args(TokenizerPlace)
+_NO_MASKS = "masked_lm outputs are for positions of masks, which texts have not: export with tokenizer outside"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteReport:
-    """What an export gave: size of the file in bytes, and how well each output agrees with the source."""
+    """What an export gave: size of the file in bytes, what it says of itself, how well each output agrees."""
 
     bytes: int
+    metadata: TFLiteMetadata
     agreement: Mapping[str, Agreement]
 
 
@@ -63,8 +79,10 @@ def export_tflite(
     output: str | os.PathLike[str],
     *,
     quantization: Quantization = "int8",
-    head: Head = "pretraining",
-    min_cosine: float = MIN_COSINE,
+    head: Head | None = None,
+    tokenizer: TokenizerPlace = "outside",
+    representative_data: str | os.PathLike[str] | None = None,
+    min_cosine: float | None = None,
     max_difference: float = MAX_DIFFERENCE,
     overwrite: bool = False,
 ) -> TFLiteReport:
@@ -73,9 +91,13 @@ def export_tflite(
     Args:
       model_directory: the model directory.
       output: file to write.
-      quantization: how weights are stored.
-      head: which outputs the file has.
-      min_cosine: for int8, lowest cosine with the source that any output of any text may have.
+      quantization: how weights and activations are stored.
+      head: which outputs the file of a pretraining model has, None for "pretraining", or "encoder" with the tokenizer
+        inside; None for every other model.
+      tokenizer: "inside" for a file that takes text, "outside" for one that takes token ids.
+      representative_data: for "full_int8", a data directory, or a text file with one text a line.
+      min_cosine: for 8 bits, lowest cosine with the source that any output of any text may have; None for what
+        `bound_of` says.
       max_difference: for float32, how far any output may be from the source, as a share of its largest magnitude.
       overwrite: whether a file at `output` is replaced.
 
@@ -83,21 +105,11 @@ def export_tflite(
       FileNotFoundError: if the model directory or a file in it is missing.
       ValueError: if it is damaged, `output` exists, or the file does not agree with the source.
     """
-    from albert_tf.inference.loaded_model import LoadedModel
-    from albert_tf.model_directory import (
-        check_head,
-        load_pretraining_model,
-        load_tokenizer,
-        read_config,
-        read_max_seq_length,
-        read_sentence_objective,
-    )
+    from albert_tf.inference import loaded_model
+    from albert_tf.model_directory import load_tokenizer, read_config, read_head_config
+    from export import parity, tflite_metadata
 
-    if quantization not in QUANTIZATIONS or head not in HEADS:
-        raise ValueError(
-            f"quantization must be one of {', '.join(QUANTIZATIONS)} and head one of {', '.join(HEADS)}, "
-            f"got {quantization!r} and {head!r}"
-        )
+    _check_settings(quantization, head, tokenizer, representative_data)
     check_apart(output, model_directory)
     if os.path.isdir(output):
         raise IsADirectoryError(21, "is a folder, a file was expected", os.fspath(output))
@@ -105,26 +117,92 @@ def export_tflite(
     if os.path.exists(output) and not overwrite:
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
-    check_head(model_directory, ("pretraining",), reader="export.tflite")
-    if read_sentence_objective(model_directory) == "none" and head in ("sentence_order", "pretraining", "all"):
-        raise ValueError(
-            f"{os.fspath(model_directory)}: trained with sentence_objective none, so its sentence-order head knows "
-            f"nothing; head must be masked_lm or encoder, got {head}"
-        )
-    model, tokenizer = load_pretraining_model(model_directory), load_tokenizer(model_directory)
-    begun = time.monotonic()
-    content = convert(model, quantization=quantization, head=head)
-    logging.info("converted in %.1f s", time.monotonic() - begun)
+    head_config = read_head_config(model_directory)
+    head = _checked_head(model_directory, head_config, head, tokenizer)
+    described = tflite_metadata.describe(model_directory, outputs=head, quantization=quantization, tokenizer=tokenizer)
+    vocabulary = load_tokenizer(model_directory)
+    text = None
+    if tokenizer == "inside":
+        from export.tflite_tokenizer import make_text_graph
 
-    source = LoadedModel(
-        path=os.fspath(model_directory),
-        model=model,
-        tokenizer=tokenizer,
-        max_seq_length=read_max_seq_length(model_directory),
-        sentence_objective=read_sentence_objective(model_directory),
+        text = make_text_graph(vocabulary, described.max_seq_length)
+    batches: list[Batch] = []
+    if representative_data is not None:
+        from export.representative_data import read_representative
+
+        batches = read_representative(representative_data, vocabulary, described.max_seq_length)
+    source = loaded_model.load(model_directory)
+    model = source.model
+    taken = input_shapes(model, head)
+    representative = [{name: parity.head_inputs(head_config, batch)[name] for name in taken} for batch in batches]
+    begun = time.monotonic()
+    content = convert(
+        model,
+        quantization=quantization,
+        head=head,
+        text=text,
+        pairs=described.takes_pairs,
+        representative=representative,
+        metadata=described,
     )
+    logging.info("converted in %.1f s", time.monotonic() - begun)
     found = _prove(output, content, source, bound_of(quantization, min_cosine, max_difference))
-    return TFLiteReport(bytes=len(content), agreement=found)
+    return TFLiteReport(bytes=len(content), metadata=described, agreement=found)
+
+
+def _check_settings(
+    quantization: str, head: str | None, tokenizer: str, representative_data: str | os.PathLike[str] | None
+) -> None:
+    """Refuses settings that there are not, or that do not go together.
+
+    Raises:
+      ValueError: saying which.
+    """
+    for name, value, choices in (
+        ("quantization", quantization, QUANTIZATIONS),
+        ("head", head, (None, *HEADS)),
+        ("tokenizer", tokenizer, TOKENIZER_PLACES),
+    ):
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(filter(None, choices))}, got {value!r}")
+    if quantization == "full_int8" and tokenizer == "inside":
+        raise ValueError("quantization full_int8 goes with the tokenizer outside: its ranges are measured on token ids")
+    if (quantization == "full_int8") != (representative_data is not None):
+        raise ValueError(
+            "quantization full_int8 and representative_data go together: give texts as the model will get, as a data "
+            "directory or a text file with one text a line"
+        )
+
+
+def _checked_head(
+    model_directory: str | os.PathLike[str], head_config: HeadConfig, head: Head | None, tokenizer: TokenizerPlace
+) -> Head:
+    """Which outputs the file has; of a model with another head than pretraining's it says nothing.
+
+    Raises:
+      ValueError: if the model has not these outputs, never learned them, or they are not for texts.
+    """
+    from albert_tf.model_directory import read_sentence_objective
+
+    where, is_inside = os.fspath(model_directory), tokenizer == "inside"
+    if head_config.head != "pretraining":
+        if head is not None:
+            raise ValueError(
+                f"{where}: has the head {head_config.head!r}, whose outputs all go into the file; leave out head, "
+                "which chooses between those of a pretraining model"
+            )
+        if is_inside and head_config.head == "masked_lm":
+            raise ValueError(f"{where}: {_NO_MASKS}")
+        return "all"
+    head = head or ("encoder" if is_inside else "pretraining")
+    if is_inside and head in WITH_MASKS:
+        raise ValueError(f"{where}: {_NO_MASKS}; or head encoder or sentence_order")
+    if read_sentence_objective(model_directory) == "none" and head in WITH_SENTENCE_ORDER:
+        raise ValueError(
+            f"{where}: trained with sentence_objective none, so its sentence-order head knows nothing; head must be "
+            f"masked_lm or encoder, got {head}"
+        )
+    return head
 
 
 def _prove(
@@ -146,129 +224,35 @@ def _prove(
     return {name: one for outputs in proof.artefacts[0].agreement.values() for name, one in outputs.items()}
 
 
-def bound_of(
-    quantization: Quantization, min_cosine: float = MIN_COSINE, max_difference: float = MAX_DIFFERENCE
-) -> Bound:
-    """What the outputs of a file must keep to; `min_cosine` is for int8, `max_difference` for float32."""
-    from export.parity import Bound
-
-    return {
-        "float32": Bound(relative=max_difference),  # sums in another order; measured at base size: 2e-6
-        "float16": Bound(relative=1e-2, cosine=0.9999),  # weights rounded to 11 bits; measured: 1e-3
-        "int8": Bound(cosine=min_cosine, probability=0.05),
-    }[quantization]
-
-
-def convert(model: AlbertPretrainingModel, *, quantization: Quantization, head: Head) -> bytes:
-    """Content of a TFLite file of `model`. Nothing is checked but that the file needs no foreign operations.
-
-    Raises:
-      ValueError: if it does.
-    """
-    import tensorflow as tf
-
-    from export import flatbuffer
-    from export.signatures.common import WeightsModule
-
-    if quantization == "float16":
-        _check_range_of_float16(model)
-    module = WeightsModule(model)
-    with quiet():
-        function = _function(model, head).get_concrete_function()
-        converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
-        if quantization != "float32":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantization == "float16":
-            converter.target_spec.supported_types = [tf.float16]
-        content = flatbuffer.share_tied_tables(bytes(converter.convert()))
-    flatbuffer.check_operators(content)
-    return content
-
-
-def _check_range_of_float16(model: AlbertPretrainingModel) -> None:
-    import numpy as np
-
-    for name, variable in model.named_weights().items():
-        largest = float(np.abs(variable.numpy()).max())
-        if largest > np.finfo(np.float16).max:
-            raise ValueError(f"{name} holds {largest:.3g}, which float16 cannot: export float32 or int8")
-
-
-def make_interpreter(content: bytes, *, num_threads: int | None = None) -> Any:
-    """Interpreter of a TFLite file's content.
-
-    It is LiteRT's, which succeeds the deprecated `tf.lite.Interpreter` and needs no TensorFlow. Of LiteRT's two classes
-    it is the older: the newer `CompiledModel` fixes the shapes when it compiles.
-
-    Raises:
-      ValueError: if the content is no TFLite file, or a damaged one.
-    """
-    from ai_edge_litert.interpreter import Interpreter
-
-    try:
-        interpreter = Interpreter(model_content=content, num_threads=num_threads)
-        with startup.held_back():  # the runtime says here which delegate it uses
-            interpreter.allocate_tensors()
-        signatures = interpreter.get_signature_list()
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"not a TFLite file, or a damaged one: {error}") from error
-    if SIGNATURE not in signatures:
-        raise ValueError(f"the TFLite file has no signature {SIGNATURE!r}; it has {', '.join(signatures) or 'none'}")
-    return interpreter
-
-
-def run(interpreter: Any, inputs: Batch) -> dict[str, Any]:
-    """Outputs by name for inputs by name; inputs that the file does not take are left out.
-
-    Raises:
-      ValueError: if the file is damaged.
-    """
-    try:
-        runner = interpreter.get_signature_runner(SIGNATURE)
-        taken = {name: inputs[name] for name in runner.get_input_details() if name in inputs}
-        return dict(runner(**taken))
-    except RuntimeError as error:
-        raise ValueError(f"the TFLite file is damaged: {' '.join(str(error).split())}") from error
-
-
-def _function(model: AlbertPretrainingModel, head: Head) -> Any:
-    """The model with one of its heads as a TensorFlow function with named inputs."""
-    import tensorflow as tf
-
-    from albert_tf import features
-
-    # Where layers have weights of their own there is nothing to go round.
-    form: Form = "loop" if model.config.parameter_sharing == "all" else "unrolled"
-    names: Sequence[str] = ENCODER_INPUTS
-    if head in ("masked_lm", "pretraining", "all"):
-        names = (*ENCODER_INPUTS, features.MASKED_LM_POSITIONS)
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name=name) for name in names], autograph=False)
-    def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        inputs = dict(zip(names, values, strict=True))
-        encoded = model.encoder.encode(inputs, form=form)
-        outputs = encoded if head in ("encoder", "all") else {}
-        if features.MASKED_LM_POSITIONS in inputs:
-            positions = inputs[features.MASKED_LM_POSITIONS]
-            outputs["masked_lm_logits"] = model.masked_lm_head(encoded["sequence_output"], positions)
-        if head in ("sentence_order", "pretraining", "all"):
-            outputs["sentence_order_logits"] = model.sentence_order_head(encoded["pooled_output"])
-        return outputs
-
-    return function
-
-
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
     flags.DEFINE_string("model", None, "Model directory to export.")
     flags.DEFINE_string("output", None, "File to write, NAME.tflite.")
-    flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights are stored.")
-    flags.DEFINE_enum("head", "pretraining", list(HEADS), "Which outputs the file has.")
+    flags.DEFINE_enum("quantization", "int8", list(QUANTIZATIONS), "How weights and activations are stored.")
+    flags.DEFINE_enum(
+        "head",
+        None,
+        list(HEADS),
+        "Of a pretraining model, which outputs the file has: without the flag those of both heads. Other models give "
+        "all of theirs.",
+    )
+    flags.DEFINE_enum(
+        "tokenizer",
+        "outside",
+        list(TOKENIZER_PLACES),
+        "Whether text goes into the file, or token ids. SentencePiece vocabularies only.",
+    )
+    flags.DEFINE_string(
+        "representative_data",
+        None,
+        "With full_int8, texts as the model will get: a data directory of pretraining, or a text file, one a line. "
+        "The first 32 are taken.",
+    )
     flags.DEFINE_float(
         "min_cosine",
-        MIN_COSINE,
-        "With int8, lowest cosine with the source that any output may have; of the two numbers of the sentence-order "
-        "head no probability may differ by more than 0.05 instead.",
+        None,
+        "With 8 bits, lowest cosine with the source that any output may have; without the flag 0.999, and 0.99 with "
+        "full_int8. Of a few classes no probability may differ by more than 0.05 instead.",
         0.0,
         1.0,
     )
@@ -284,6 +268,8 @@ def _define_flags() -> None:
 
 def main() -> None:
     values = flags.FLAGS
+    with door.checking_flags():
+        _check_settings(values.quantization, values.head, values.tokenizer, values.representative_data)
     if not values.output.endswith(".tflite"):
         raise door.UsageError(f"--output must end in .tflite, got {values.output!r}")
     report = export_tflite(
@@ -291,6 +277,8 @@ def main() -> None:
         values.output,
         quantization=values.quantization,
         head=values.head,
+        tokenizer=values.tokenizer,
+        representative_data=values.representative_data,
         min_cosine=values.min_cosine,
         max_difference=values.max_difference,
         overwrite=values.overwrite,
@@ -298,7 +286,7 @@ def main() -> None:
     rows = [(name, one.relative, one.cosine) for name, one in sorted(report.agreement.items())]
     door.print_table("Agreement with the source", ("output", "largest relative difference", "lowest cosine"), rows)
     print(f"{values.output}: {report.bytes / 1e6:.2f} MB")
-    if values.head in ("masked_lm", "pretraining", "all"):
+    if "masked_lm_logits" in report.agreement:
         question = f"--tflite={shlex.quote(values.output)} --model={shlex.quote(values.model)}"
         print(f"next: python -m export.run_saved_model {question} --text='A sentence with a [MASK].'")
 
