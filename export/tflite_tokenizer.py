@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -17,13 +16,11 @@ from albert_tf import features
 from albert_tf.normalizer import bake_normalizer
 from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.tokenizer_base import Tokenizer
-from export import parity
 from export.digit_comma_graph import DigitCommaRule
 from export.tflite_graph import Head, outputs_of
 from export.token_graph import TextGraph, rows
 
 if TYPE_CHECKING:
-    from albert_tf.head_config import HeadConfig
     from albert_tf.modeling.head_model import AlbertHeadModel
 
 TEXT, TEXT_B = "text", "text_b"
@@ -112,45 +109,3 @@ def text_function(model: AlbertHeadModel, head: Head, text: TFLiteTextGraph, *, 
         return outputs
 
     return function
-
-
-def comparison_inputs(
-    tokenizer: Tokenizer, head_config: HeadConfig, max_seq_length: int, *, pairs: bool
-) -> tuple[parity.Batch, parity.Batch]:
-    """Built-in English for a comparison, short texts and one that is cut: for the file, and as ids for the model.
-
-    The second is what `parity.make_batch` gives of the tokenizer's ids.
-    """
-    texts = [*parity.SENTENCES, " ".join(parity.SENTENCES * (max_seq_length // 16 + 1))]
-    others = [*texts[2:], *texts[:2]] if pairs else [""] * len(texts)
-    encoded = [
-        tokenizer.encode_pair(tokenizer.encode(text), tokenizer.encode(other) or None, max_seq_length)
-        for text, other in zip(texts, others, strict=True)
-    ]
-    given = {TEXT: np.array(texts, object), **({TEXT_B: np.array(others, object)} if pairs else {})}
-    if head_config.head == "multiple_choice":
-        shifts = range(parity.CHOICES)
-        given = {name: np.stack([np.roll(value, -shift) for shift in shifts], axis=1) for name, value in given.items()}
-    return given, parity.make_batch(encoded)
-
-
-def model_inputs(tokenizer: Tokenizer, head_config: HeadConfig, batch: parity.Batch) -> parity.Batch:
-    """What the model takes where the file takes text: as `parity.head_inputs`, but for the places of answers."""
-    inputs = parity.head_inputs(head_config, batch)
-    if features.P_MASK in inputs:
-        is_allowed = (batch[features.SEGMENT_IDS] == 1) & (batch[features.INPUT_IDS] != tokenizer.sep_id)
-        is_allowed[:, 0] = True
-        inputs[features.P_MASK] = 1 - is_allowed.astype(np.int32)
-    return inputs
-
-
-def outputs_without_ids(outputs: dict[str, Any], batch: parity.Batch) -> dict[str, Any]:
-    """Outputs of a file but for the ids, which must be those of `batch`.
-
-    Raises:
-      ValueError: if they are not.
-    """
-    for name in (features.INPUT_IDS, features.INPUT_MASK):
-        if name in outputs and not np.array_equal(outputs[name], batch[name]):
-            raise ValueError(f"the tokenizer inside the TFLite file gives other {name}; nothing was written")
-    return {name: value for name, value in outputs.items() if name not in batch}

@@ -12,8 +12,10 @@ from albert_tf.analysis.compared import Compared
 from albert_tf.analysis.figures import ACTIVATION_FORMULA, PARTS, Figures, explain_paper
 from albert_tf.analysis.layers import LayerChange, LayerChanges
 from albert_tf.analysis.objectives import Probe
+from albert_tf.features import SentenceObjective
 from albert_tf.progress import counted
 
+_PROBED: tuple[SentenceObjective, ...] = ("nsp", "sop")
 Rows = Sequence[tuple[Compared, Figures]]
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]  # columns, rows
 
@@ -148,32 +150,26 @@ def layer_notes(models: Sequence[LayerChanges]) -> tuple[str, ...]:
     )
 
 
-def objective_table(models: Sequence[tuple[str, float | None, Mapping[str, Probe]]]) -> Table:
+def objective_table(models: Sequence[tuple[str, float | None, Mapping[SentenceObjective, Probe]]]) -> Table:
     """Accuracy on each task with its standard error, in percent; of masked words, where the model says it."""
     rows = [
         (
             name,
             "" if accuracy is None else f"{100 * accuracy:.1f}",
-            *(
-                f"{100 * probes[objective].accuracy:.1f} ± {100 * probes[objective].standard_error:.1f}"
-                for objective in ("nsp", "sop")
-            ),
+            *(f"{100 * probes[o].accuracy:.1f} ± {100 * probes[o].standard_error:.1f}" for o in _PROBED),
         )
         for name, accuracy, probes in models
     ]
     return ("model", "masked LM", "NSP", "SOP"), rows
 
 
-def objective_notes(models: Sequence[tuple[str, float | None, Mapping[str, Probe]]]) -> tuple[str, ...]:
+def objective_notes(models: Sequence[tuple[str, float | None, Mapping[SentenceObjective, Probe]]]) -> tuple[str, ...]:
     """What chance is, and how far from it each model is."""
     first = models[0][2]
-    chance = ", ".join(
-        f"{objective.upper()} {100 * first[objective].majority:.1f} % on {first[objective].num_pairs:,} pairs"
-        for objective in ("nsp", "sop")
-    )
+    chance = ", ".join(f"{o.upper()} {100 * first[o].majority:.1f} % on {first[o].num_pairs:,} pairs" for o in _PROBED)
     notes = [f"Always the same answer is right in: {chance}."]
     for name, _, probes in models:
-        above = ", ".join(f"{o.upper()} {probes[o].errors_above_chance:+.1f}" for o in ("nsp", "sop"))
+        above = ", ".join(f"{o.upper()} {probes[o].errors_above_chance:+.1f}" for o in _PROBED)
         notes.append(f"{name}: standard errors above that: {above}.")
     notes.append(
         "The paper (Table 5): NSP's model cannot tell the order of segments, SOP's tells documents apart in part."

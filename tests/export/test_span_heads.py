@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf.inference.model_runner import ModelRunner
 
 from albert_tf.head_config import HeadConfig
 from albert_tf.inference.answers import AnswerSettings, make_answerer
 from albert_tf.inference.loaded_model import LoadedModel
 from albert_tf.inference.piece_places import place_pieces
+from albert_tf.modeling.model_runner import ModelRunner
 from albert_tf.modeling.models import make_model
 from albert_tf.tasks.tables import Row
 from albert_tf.tokenizer import AlbertTokenizer, TokenizerConfig
