@@ -97,18 +97,27 @@ def make_batches(rows: Sequence[Row]) -> list[parity.Batch]:
     return batches
 
 
-def make_cases(config: AlbertConfig, tokenizer: Tokenizer, *, seed: int = 0) -> tuple[list[parity.Batch], Reach]:
-    """Batches of texts and of random ids for a model of shape `config`, and what they reach."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cases:
+    """Batches, of which the first `text_batches` are of texts and the others of random ids, and what they reach."""
+
+    batches: list[parity.Batch]
+    text_batches: int
+    reach: Reach
+
+
+def make_cases(config: AlbertConfig, tokenizer: Tokenizer, *, seed: int = 0) -> Cases:
+    """Cases for a model of shape `config`."""
     longest = config.max_position_embeddings
-    rows = text_rows(tokenizer, longest, config.type_vocab_size)
-    batches = make_batches(rows) + make_batches(random_rows(config, longest, np.random.default_rng(seed)))
+    of_texts = make_batches(text_rows(tokenizer, longest, config.type_vocab_size))
+    batches = of_texts + make_batches(random_rows(config, longest, np.random.default_rng(seed)))
     masks = [batch[features.INPUT_MASK].astype(bool) for batch in batches]
     lengths = np.concatenate([mask.sum(axis=1) for mask in masks])
 
     def distinct(name: str) -> int:
         return len(np.unique(np.concatenate([batch[name][mask] for batch, mask in zip(batches, masks, strict=True)])))
 
-    return batches, Reach(
+    reach = Reach(
         texts=len(PASSAGES) + 1,
         rows=len(lengths),
         tokens=int(lengths.sum()),
@@ -117,3 +126,4 @@ def make_cases(config: AlbertConfig, tokenizer: Tokenizer, *, seed: int = 0) -> 
         vocabulary=distinct(features.INPUT_IDS),
         segments=distinct(features.SEGMENT_IDS),
     )
+    return Cases(batches=batches, text_batches=len(of_texts), reach=reach)

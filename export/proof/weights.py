@@ -136,7 +136,10 @@ def compare_weights(wanted: Sequence[StoredTensor], stored: Iterable[StoredTenso
     missing = [
         one.name
         for one in wanted
-        if not is_neutral(one.values) and not any(_are_same(one, other) for other in by_size.get(one.values.size, []))
+        if not is_neutral(one.values)
+        and not all(
+            any(_are_same(part, other) for other in by_size.get(part.values.size, [])) for part in _parts(one, by_size)
+        )
     ]
     return Weights(
         parameters=sum(one.values.size for one in wanted),
@@ -146,6 +149,18 @@ def compare_weights(wanted: Sequence[StoredTensor], stored: Iterable[StoredTenso
         of=len(wanted),
         missing=tuple(missing),
     )
+
+
+def _parts(one: StoredTensor, by_size: Mapping[int, list[StoredTensor]]) -> list[StoredTensor]:
+    """A tensor, or its halves where it is not there as a whole: so a converter multiplies two joined inputs apart."""
+    rows = one.values.shape[0] if one.values.ndim == 2 else 1
+    if rows % 2 or any(_are_same(one, other) for other in by_size.get(one.values.size, [])):
+        return [one]
+    slack = np.broadcast_to(one.slack, one.values.shape)
+    return [
+        dataclasses.replace(one, values=values, slack=allowed)
+        for values, allowed in zip(np.split(one.values, 2), np.split(slack, 2), strict=True)
+    ]
 
 
 def not_allowed(missing: Sequence[str], *, is_part: bool) -> tuple[str, ...]:

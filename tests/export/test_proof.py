@@ -104,7 +104,9 @@ def test_a_damaged_file_is_said_in_one_line(float32: pathlib.Path, tmp_path: pat
 
 def test_cases_reach_everything(source: LoadedModel) -> None:
     config = source.model.config
-    batches, reach = cases.make_cases(config, source.tokenizer)
+    made = cases.make_cases(config, source.tokenizer)
+    batches, reach = made.batches, made.reach
+    assert 0 < made.text_batches < len(batches)
     assert len(set(PASSAGES)) == len(PASSAGES) >= 60
     masks = [batch[features.INPUT_MASK] > 0 for batch in batches]
     ids = np.concatenate([batch[features.INPUT_IDS][mask] for batch, mask in zip(batches, masks, strict=True)])
@@ -133,6 +135,25 @@ def test_every_weight_is_found_in_every_kind_of_artefact(
     half = tflite.convert(model, quantization="float16", head="all")
     rounded = {name: values.dtype for name, values, *_ in flatbuffer.constants(half) if values.size > 1}
     assert np.float16 in rounded.values()
+
+
+def test_a_weight_may_be_stored_in_halves() -> None:
+    generator = np.random.default_rng(2)
+    kernel, other = (generator.standard_normal(shape).astype(np.float32) for shape in ((6, 5), (3, 5)))
+    wanted = weights.named_tensors({"joined/kernel": kernel})
+    halves = weights.named_tensors({"a": kernel[:3].T, "b": kernel[3:]})
+    assert weights.compare_weights(wanted, halves).missing == ()
+    changed = weights.named_tensors({"a": kernel[:3], "b": other})
+    assert weights.compare_weights(wanted, changed).missing == ("joined/kernel",)
+
+
+def test_8_bits_are_bound_on_texts(int8: pathlib.Path, source: LoadedModel) -> None:
+    bound = tflite.bound_of("int8")
+    found = prove([Artefact(path=str(int8), name="small")], source, bound).artefacts[0]
+    assert (found.weights.found, found.weights.missing) == (32, ())
+    assert all(0.999 <= one.cosine < 1 - 1e-6 for one in found.agreement["serving_default"].values())
+    with pytest.raises(ValueError, match=r"small, signature 'serving_default': .* at most 1e-05 is allowed"):
+        prove([Artefact(path=str(int8), name="small")], source, FLOAT32)
 
 
 @pytest.mark.parametrize("name", [KEY_BIAS, "encoder/embeddings/position_embeddings", "sentence_order/bias"])
