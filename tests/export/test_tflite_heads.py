@@ -57,14 +57,14 @@ def agreement_of(content: bytes, model: AlbertHeadModel, tokenizer: AlbertTokeni
 def test_every_head_agrees_with_keras(tokenizer: AlbertTokenizer, head: str) -> None:
     model = head_model(tokenizer, head)
     for quantization in ("float32", "int8"):
-        content = tflite.convert(model, quantization=quantization)  # type: ignore[arg-type]
+        content = tflite.convert(model, quantization=quantization)
         runner = tflite.make_interpreter(content).get_signature_runner(tflite.SIGNATURE)
         assert set(runner.get_input_details()) == set(model.INPUTS)
         outputs = OUTPUTS.get(head, ["logits"])
         assert sorted(runner.get_output_details()) == outputs
         found = agreement_of(content, model, tokenizer)
         assert sorted(found) == [name for name in outputs if not name.endswith("_index")]
-        parity.check(found, tflite.bound_of(quantization), artefact=f"{head} {quantization}")  # type: ignore[arg-type]
+        parity.check(found, tflite.bound_of(quantization), artefact=f"{head} {quantization}")
         assert flatbuffer.count_tensors(content, [model.config.vocab_size, 16]) == 1
 
 
