@@ -1,14 +1,22 @@
 """Exports a model directory, whatever its head, as a TFLite (LiteRT) file, for phones and small machines.
 
 The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
-free (resize the inputs). Inputs and outputs have the model's names, in one signature, "serving_default". Token ids go
-in: the tokenizer stays outside. Head, labels and task stand as JSON in the file's metadata, under the name "albert_tf".
-Before the file appears it is loaded by a process without this project and TensorFlow, and compared with the source:
-beside NAME.tflite NAME.card.md tells what was found, in words, NAME.report.json in numbers.
+free (resize the inputs). Inputs and outputs have the model's names, in one signature, "serving_default". Head, labels
+and task stand as JSON in the file's metadata, under the name "albert_tf". Before the file appears it is loaded by a
+process without this project and TensorFlow, and compared with the source: beside NAME.tflite NAME.card.md tells what was
+found, in words, NAME.report.json in numbers.
 
   --quantization  float32  as trained
                   float16  half the size, same speed
                   int8     dynamic range: weights in 8 bits, a quarter of the size; activations stay float32
+                  full_int8 as int8, and the inputs and outputs of all matrix products in 8 bits too, their ranges
+                           measured on --representative_data; sums, LayerNorm and softmax stay float32. For chips that
+                           have nothing but 8-bit products. Less exact: on weights as they start the lowest cosines
+                           were 0.990 to 0.999, and a probability was up to 0.03 off. Measure yours on its task
+  --tokenizer     outside  token ids go in, int32
+                  inside   text goes in, string [B], a second one as text_b where the task has pairs; cut to the
+                           length that the model was trained on. Half a megabyte and more for the vocabulary. Running
+                           it needs TF-Text's operations (tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS)
   --head          of a pretraining model; every other head gives all of its outputs
                   encoder        sequence_output and pooled_output
                   masked_lm      masked_lm_logits at masked_lm_positions
@@ -16,9 +24,12 @@ beside NAME.tflite NAME.card.md tells what was found, in words, NAME.report.json
                   pretraining    both heads
                   all            everything
 
-Example:
+Examples:
   python -m export.tflite --model=runs/small/model --output=small_int8.tflite --quantization=int8
   python -m export.run_saved_model --tflite=small_int8.tflite --model=runs/small/model --text='The [MASK] is red.'
+  python -m export.tflite --model=runs/sst2/model --output=sst2_text.tflite --tokenizer=inside
+  python -m export.tflite --model=runs/sst2/model --output=sst2.tflite --quantization=full_int8 \\
+      --representative_data=texts.txt
 """
 
 from __future__ import annotations
@@ -29,7 +40,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
 
@@ -37,11 +48,11 @@ from albert_tf import door
 from albert_tf.files import check_regular
 from export.artifacts import check_apart
 from export.tflite_conversion import MAX_DIFFERENCE, QUANTIZATIONS, Quantization, bound_of, convert
-from export.tflite_graph import HEADS, WITH_MASKS, WITH_SENTENCE_ORDER, Head, input_shapes
+from export.tflite_graph import HEADS, Head, input_shapes
 from export.tflite_runtime import SIGNATURE, make_interpreter, run
+from export.tflite_settings import TOKENIZER_PLACES, TokenizerPlace, check_settings, checked_head
 
 if TYPE_CHECKING:
-    from albert_tf.head_config import HeadConfig
     from albert_tf.inference.loaded_model import LoadedModel
     from export.parity import Agreement, Batch, Bound
     from export.tflite_metadata import TFLiteMetadata
@@ -60,16 +71,22 @@ __all__ = [
     "run",
 ]
 
-TokenizerPlace = Literal["inside", "outside"]
-TOKENIZER_PLACES: tuple[TokenizerPlace, ...] = get_args(TokenizerPlace)
-_NO_MASKS = "masked_lm outputs are for positions of masks, which texts have not: export with tokenizer outside"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteReport:
-    """What an export gave: size of the file in bytes, what it says of itself, how well each output agrees."""
+    """What an export gave.
+
+    Attributes:
+      bytes: size of the file.
+      seconds: what the conversion took, without the comparison.
+      inputs: names of the file's inputs.
+      metadata: what the file says of itself.
+      agreement: how well each output agrees with the source.
+    """
 
     bytes: int
+    seconds: float
+    inputs: tuple[str, ...]
     metadata: TFLiteMetadata
     agreement: Mapping[str, Agreement]
 
@@ -109,7 +126,7 @@ def export_tflite(
     from albert_tf.model_directory import load_tokenizer, read_config, read_head_config
     from export import parity, tflite_metadata
 
-    _check_settings(quantization, head, tokenizer, representative_data)
+    check_settings(quantization, head, tokenizer, representative_data)
     check_apart(output, model_directory)
     if os.path.isdir(output):
         raise IsADirectoryError(21, "is a folder, a file was expected", os.fspath(output))
@@ -118,7 +135,7 @@ def export_tflite(
         raise ValueError(f"{os.fspath(output)} exists; name another file or pass --overwrite")
     read_config(model_directory)  # before the seconds that loading TensorFlow takes
     head_config = read_head_config(model_directory)
-    head = _checked_head(model_directory, head_config, head, tokenizer)
+    head = checked_head(model_directory, head_config, head, tokenizer)
     described = tflite_metadata.describe(model_directory, outputs=head, quantization=quantization, tokenizer=tokenizer)
     vocabulary = load_tokenizer(model_directory)
     text = None
@@ -145,64 +162,13 @@ def export_tflite(
         representative=representative,
         metadata=described,
     )
-    logging.info("converted in %.1f s", time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    logging.info("converted in %.1f s", seconds)
+    inputs = make_interpreter(content).get_signature_runner(SIGNATURE).get_input_details()
     found = _prove(output, content, source, bound_of(quantization, min_cosine, max_difference))
-    return TFLiteReport(bytes=len(content), metadata=described, agreement=found)
-
-
-def _check_settings(
-    quantization: str, head: str | None, tokenizer: str, representative_data: str | os.PathLike[str] | None
-) -> None:
-    """Refuses settings that there are not, or that do not go together.
-
-    Raises:
-      ValueError: saying which.
-    """
-    for name, value, choices in (
-        ("quantization", quantization, QUANTIZATIONS),
-        ("head", head, (None, *HEADS)),
-        ("tokenizer", tokenizer, TOKENIZER_PLACES),
-    ):
-        if value not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(filter(None, choices))}, got {value!r}")
-    if quantization == "full_int8" and tokenizer == "inside":
-        raise ValueError("quantization full_int8 goes with the tokenizer outside: its ranges are measured on token ids")
-    if (quantization == "full_int8") != (representative_data is not None):
-        raise ValueError(
-            "quantization full_int8 and representative_data go together: give texts as the model will get, as a data "
-            "directory or a text file with one text a line"
-        )
-
-
-def _checked_head(
-    model_directory: str | os.PathLike[str], head_config: HeadConfig, head: Head | None, tokenizer: TokenizerPlace
-) -> Head:
-    """Which outputs the file has; of a model with another head than pretraining's it says nothing.
-
-    Raises:
-      ValueError: if the model has not these outputs, never learned them, or they are not for texts.
-    """
-    from albert_tf.model_directory import read_sentence_objective
-
-    where, is_inside = os.fspath(model_directory), tokenizer == "inside"
-    if head_config.head != "pretraining":
-        if head is not None:
-            raise ValueError(
-                f"{where}: has the head {head_config.head!r}, whose outputs all go into the file; leave out head, "
-                "which chooses between those of a pretraining model"
-            )
-        if is_inside and head_config.head == "masked_lm":
-            raise ValueError(f"{where}: {_NO_MASKS}")
-        return "all"
-    head = head or ("encoder" if is_inside else "pretraining")
-    if is_inside and head in WITH_MASKS:
-        raise ValueError(f"{where}: {_NO_MASKS}; or head encoder or sentence_order")
-    if read_sentence_objective(model_directory) == "none" and head in WITH_SENTENCE_ORDER:
-        raise ValueError(
-            f"{where}: trained with sentence_objective none, so its sentence-order head knows nothing; head must be "
-            f"masked_lm or encoder, got {head}"
-        )
-    return head
+    return TFLiteReport(
+        bytes=len(content), seconds=seconds, inputs=tuple(sorted(inputs)), metadata=described, agreement=found
+    )
 
 
 def _prove(
@@ -251,7 +217,7 @@ def _define_flags() -> None:
     flags.DEFINE_float(
         "min_cosine",
         None,
-        "With 8 bits, lowest cosine with the source that any output may have; without the flag 0.999, and 0.99 with "
+        "With 8 bits, lowest cosine with the source that any output may have; without the flag 0.999, and 0.98 with "
         "full_int8. Of a few classes no probability may differ by more than 0.05 instead.",
         0.0,
         1.0,
@@ -269,7 +235,7 @@ def _define_flags() -> None:
 def main() -> None:
     values = flags.FLAGS
     with door.checking_flags():
-        _check_settings(values.quantization, values.head, values.tokenizer, values.representative_data)
+        check_settings(values.quantization, values.head, values.tokenizer, values.representative_data)
     if not values.output.endswith(".tflite"):
         raise door.UsageError(f"--output must end in .tflite, got {values.output!r}")
     report = export_tflite(
@@ -289,6 +255,8 @@ def main() -> None:
     if "masked_lm_logits" in report.agreement:
         question = f"--tflite={shlex.quote(values.output)} --model={shlex.quote(values.model)}"
         print(f"next: python -m export.run_saved_model {question} --text='A sentence with a [MASK].'")
+    else:
+        print(f"next: give {', '.join(report.inputs)} to the signature {SIGNATURE} (export.tflite_runtime.run does)")
 
 
 if __name__ == "__main__":

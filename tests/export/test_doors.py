@@ -63,6 +63,24 @@ from tests.conftest import ROOT
         ),
         ("tflite", ["--model={model}", "--output={out}/a.tflite", "--quantization=int4"], 2, "quantization"),
         ("tflite", ["--output={out}/a.tflite"], 2, "missing --model"),
+        (
+            "tflite",
+            ["--model={model}", "--output={out}/a.tflite", "--quantization=full_int8"],
+            2,
+            "full_int8 and representative_data go together",
+        ),
+        (
+            "tflite",
+            ["--model={model}", "--output={out}/a.tflite", "--representative_data={data}"],
+            2,
+            "full_int8 and representative_data go together",
+        ),
+        (
+            "tflite",
+            ["--model={model}", "--output={out}/a.tflite", "--tokenizer=inside", "--head=pretraining"],
+            1,
+            "masked_lm outputs are for positions of masks, which texts have not",
+        ),
     ],
 )
 def test_mistakes_get_one_line(

@@ -60,7 +60,7 @@ def test_tables_keep_rows_that_were_not_looked_up(content: bytes, biased_model: 
 def test_products_are_in_8_bits(content: bytes) -> None:
     read = schema.ModelT.InitFromPackedBuf(bytearray(content), 0)
     dense, products = schema.BuiltinOperator.FULLY_CONNECTED, schema.BuiltinOperator.BATCH_MATMUL
-    types: dict[int, list] = {dense: [], products: []}
+    types: dict[int, list[int]] = {dense: [], products: []}
     for graph in read.subgraphs:
         for operator in graph.operators:
             code = read.operatorCodes[operator.opcodeIndex].builtinCode
