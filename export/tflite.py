@@ -3,8 +3,8 @@
 The layers run in a loop, so that the file holds and the runtime packs their weights once; batch size and length are
 free (resize the inputs). Inputs and outputs have the model's names, in one signature, "serving_default". Head, labels
 and task stand as JSON in the file's metadata, under the name "albert_tf". Before the file appears it is loaded by a
-process without this project and TensorFlow, and compared with the source: beside NAME.tflite NAME.card.md tells what was
-found, in words, NAME.report.json in numbers.
+process without this project and TensorFlow, and compared with the source: beside NAME.tflite NAME.card.md tells what
+was found, in words, NAME.report.json in numbers.
 
   --quantization  float32  as trained
                   float16  half the size, same speed

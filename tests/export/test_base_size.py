@@ -19,6 +19,7 @@ from export import flatbuffer, parity, tflite
 from export.artifacts import IDS_FOLDER, TEXT_FOLDER
 from export.export_folders import export_paths
 from export.saved_model_files import ServedSettings, served_from, variables_bytes, write_saved_models
+from export.tflite_tokenizer import make_text_graph
 from tests.conftest import REFERENCE_DATA, has_reference_data
 from tests.export.texts import ids_outputs, real_batches, train_tokenizer
 
@@ -155,3 +156,19 @@ def test_size_of_the_int8_encoder(model: AlbertPretrainingModel) -> None:
     content = tflite.convert(model, quantization="int8", head="encoder")
     assert len(content) <= 12.0e6
     assert flatbuffer.count_tensors(content, [30_000, 128]) == 1
+
+
+def test_size_with_the_tokenizer_inside(
+    model: AlbertPretrainingModel, tokenizer: AlbertTokenizer, reference_data: pathlib.Path
+) -> None:
+    text = make_text_graph(tokenizer, 128)
+    content = tflite.convert(model, quantization="int8", head="encoder", text=text)
+    assert len(content) <= 12.8e6
+    assert flatbuffer.count_tensors(content, [30_000, 128]) == 1
+    rows = [tokenizer.encode_pair(tokenizer.encode(sentence), None, 128) for sentence in parity.SENTENCES]
+    batch = parity.make_batch(rows)
+    outputs = tflite.run(tflite.make_interpreter(content), {"text": np.array(parity.SENTENCES, object)})
+    np.testing.assert_array_equal(outputs["input_ids"], batch["input_ids"])
+    named = {name: outputs[name] for name in ("sequence_output", "pooled_output")}
+    found = parity.agreement([parity.source_outputs(model, batch)], [named], [batch])
+    assert min(one.cosine for one in found.values()) >= 0.999

@@ -120,6 +120,7 @@ def test_door_writes_labels_and_task_into_the_file(tokenizer: AlbertTokenizer, t
         "task": "classification",
         "is_multi_label": True,
         "sentence_objective": None,
+        "takes_pairs": False,
         "max_seq_length": 40,
         "quantization": "int8",
         "tokenizer": "outside",
