@@ -15,7 +15,7 @@ With --output_dir each also writes a CSV file; the first two draw pictures, SVG 
 Example:
   python -m albert_tf.analyze parameters --model=runs/small/model --output_dir=analysis
   python -m albert_tf.analyze layers --model=runs/small/model --input=heldout/part.txt --output_dir=analysis
-  python -m albert_tf.analyze objectives --model=runs/sop/model --model=runs/nsp/model \
+  python -m albert_tf.analyze objectives --model=runs/sop/model --model=runs/nsp/model \\
       --sop_data_dir=heldout/sop --nsp_data_dir=heldout/nsp
 
 `python -m albert_tf.analyze layers --help` shows the flags of one analysis.

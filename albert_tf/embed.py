@@ -19,7 +19,7 @@ Examples:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -28,6 +28,7 @@ from albert_tf import door, text_flags
 from albert_tf.inference import outputs
 from albert_tf.inference.row_streams import LINE, chunks, stream_rows
 from albert_tf.tasks.tables import Row
+from albert_tf.tokenizer_base import check_unicode
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,7 @@ _COLUMNS = (LINE, "text_b")
 def _check(values: Any) -> None:
     text_flags.check(values)
     text_flags.check_readable(values.query)
+    text_flags.check_output(values.output, values.query)
     if values.query is not None and values.input is None:
         raise door.UsageError("--query searches --input; give both")
     if values.query == values.input == "-":
@@ -64,9 +66,9 @@ def write_vectors(embedder: Embedder, values: Any, advance: Callable[[int], None
     as_array = _is_array(values.output)
     with outputs.npy_rows(values.output, embedder.width) if as_array else outputs.json_lines(values.output) as write:
         for rows in chunks(text_flags.read_rows(values, _COLUMNS), values.read_ahead):
-            vectors = embedder.vectors([row.text(column) for row in rows])
+            vectors = _vectors(embedder, rows, [row.text(column) for row in rows])
             if values.text_b:
-                others = embedder.vectors([row.text(_COLUMNS[1]) for row in rows])
+                others = _vectors(embedder, rows, [row.text(_COLUMNS[1]) for row in rows])
                 for row, one, other in zip(rows, vectors, others, strict=True):
                     write({**_identity(row, values), "cosine": _cosine(one, other)})
             else:
@@ -83,16 +85,30 @@ def search(embedder: Embedder, values: Any, advance: Callable[[int], None]) -> N
     if not queries:
         raise ValueError(f"{values.query}: holds no text to search for")
     texts = [row.text(values.text_column if values.text_column in row.cells else LINE) for row in queries]
-    nearest = Nearest(embedder.vectors(texts), values.top_k)
+    nearest = Nearest(_vectors(embedder, queries, texts), values.top_k)
     with outputs.json_lines(values.output) as write:
         for rows in chunks(text_flags.read_rows(values, _COLUMNS), values.read_ahead):
             found = [row.text(values.text_column) for row in rows]
             items = [(text_flags.row_id(row, values.id_column), text) for row, text in zip(rows, found, strict=True)]
-            nearest.add(items, embedder.vectors(found))
+            nearest.add(items, _vectors(embedder, rows, found))
             advance(len(rows))
         for row, text, matches in zip(queries, texts, nearest.matches, strict=True):
             shown = [{"id": item[0], "text": item[1], "cosine": outputs.rounded(cosine)} for item, cosine in matches]
             write({"query": text_flags.row_id(row, None), "text": text, "matches": shown})
+
+
+def _vectors(embedder: Embedder, rows: Sequence[Row], texts: Sequence[str]) -> np.ndarray:
+    """Vectors of the texts of rows; an error names the place of the text that causes it.
+
+    Raises:
+      ValueError: for text that is not valid Unicode.
+    """
+    for row, text in zip(rows, texts, strict=True):
+        try:
+            check_unicode(text)
+        except ValueError as error:
+            raise ValueError(f"{row.source}: {error}") from error
+    return embedder.vectors(texts)
 
 
 def _cosine(one: np.ndarray, other: np.ndarray) -> float:

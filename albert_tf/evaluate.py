@@ -100,9 +100,24 @@ def _define_flags() -> None:
         flags.DEFINE_integer("batch_size", 32, "Texts of a batch.", 1)
 
 
+def _check_output(output_dir: str, *inputs: str) -> None:
+    """Refuses a folder for the reports in whose place files stand that are read: --overwrite would remove them.
+
+    Raises:
+      UsageError: naming both.
+    """
+    target = os.path.realpath(output_dir)
+    for path in inputs:
+        if os.path.commonpath([target, os.path.realpath(path)]) == target:
+            raise door.UsageError(
+                f"--output_dir={output_dir} is or holds {path}, which is read; name a folder of its own"
+            )
+
+
 def main() -> None:
     values = flags.FLAGS
     if values.output_dir is not None:
+        _check_output(values.output_dir, values.data_dir, values.model)
         door.check_directory(values.output_dir, replace=values.overwrite)
     from albert_tf.inference.answers import AnswerSettings
     from albert_tf.inference.loaded_model import load

@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from absl import logging
 
-_MARK = re.compile(r"\.partial-\d+-[0-9a-f]{8}")
+_MARK = re.compile(r"\.partial-(\d+)-[0-9a-f]{8}")
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -277,6 +277,36 @@ def remove_directory(path: str | os.PathLike[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
     elif _gfile().exists(os.fspath(path)):
         _gfile().rmtree(os.fspath(path))
+
+
+def remove_leftovers(folder: str | os.PathLike[str], names: Collection[str]) -> None:
+    """Removes what processes that were killed left of files and folders of these names in a local folder, unfinished.
+
+    What a process that is alive works on stays; so does all in a remote folder, of whose processes nothing is known.
+    """
+    if is_remote(folder) or not os.path.isdir(folder):
+        return
+    for name in os.listdir(folder):
+        mark = _MARK.search(name)
+        if mark is None or mark.end() < len(name) or name[: mark.start()] not in names or _is_alive(int(mark[1])):
+            continue
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            remove_directory(path)
+        else:
+            with contextlib.suppress(OSError):
+                os.remove(path)
+        logging.info("%s: was left unfinished by a process that was killed; removed", path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _folder_path(path: str | os.PathLike[str]) -> str:

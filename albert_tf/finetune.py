@@ -67,9 +67,12 @@ with door.group("Files of your own"):
     flags.DEFINE_string("labels_key", None, "For tagging from JSON lines: key of the labels.")
 
 with door.group("Features"):
-    flags.DEFINE_integer("max_seq_length", None, "Most tokens of a row; by default 512, or what the model has.")
+    flags.DEFINE_integer("max_seq_length", None, "Most tokens of a row; by default 512, or what the model has.", 5)
     flags.DEFINE_integer(
-        "stride", None, "Cuts long texts into windows that begin so many tokens apart; by default they lose their end."
+        "stride",
+        None,
+        "Cuts long texts into windows that begin so many tokens apart; by default they lose their end.",
+        1,
     )
 
 with door.group("Training"):
@@ -156,15 +159,20 @@ def main() -> None:
     training_door.check_tpu(values)
     with door.checking_flags():
         chosen = seeds.parse(values.seeds)
+        if not 0.0 <= values.classifier_dropout < 1.0:
+            raise ValueError(f"classifier_dropout must be in [0, 1), got {values.classifier_dropout}")
     if len(chosen) > 1 and values.strategy == "multi_worker":
         raise door.UsageError("several seeds need one process: give strategy=multi_worker one of --seeds at a time")
 
     from albert_tf.task_inputs import read_task_inputs
+    from albert_tf.tasks.features import check_room
     from albert_tf.training.warm_start import read_warm_start
 
     task = read_task(values)
     start = read_warm_start(values.model, format=values.model_format, head=values.model_head)
     wanted = values.max_seq_length or min(512, start.config.max_position_embeddings)
+    with door.checking_flags():
+        check_room(wanted, values.stride)
     inputs = read_task_inputs(
         task, start, max_seq_length=wanted, stride=values.stride, classifier_dropout=values.classifier_dropout
     )
@@ -213,6 +221,7 @@ def _run_seeds(settings: FinetuningSettings, inputs: FinetuningInputs, chosen: l
     for seed in chosen:
         of_seed = dataclasses.replace(settings, seed=seed, output_dir=_seed_folder(folder, seed))
         logging.info("seed %d, in %s", seed, of_seed.output_dir)
+        training_door.tidy(of_seed.output_dir)
         try:
             results.append(_run(of_seed, inputs))
         except training_door.Diverged as error:  # the others may do better; all of them fail alike
@@ -245,7 +254,10 @@ def _finish(output_dir: str, result: seeds.Result) -> None:
 def _tell(settings: FinetuningSettings) -> None:
     """Says what was chosen, by flags or preset."""
     names = ("num_train_steps", "num_warmup_steps", "learning_rate", "train_batch_size", "max_seq_length", "dropout")
-    logging.info("%s", ", ".join(f"{name} {getattr(settings, name)}" for name in names))
+    chosen = {name: getattr(settings, name) for name in names}
+    if settings.dropout is None:
+        chosen["dropout"] = "as the model has it"
+    logging.info("%s", ", ".join(f"{name} {value}" for name, value in chosen.items()))
 
 
 def _advise_mnli(task: str, path: str) -> None:

@@ -71,7 +71,9 @@ def questions(values: Any, answerer: Answerer) -> Iterator[Question]:
     if values.data_dir is not None:
         if config is None:
             raise ValueError(f"{answerer.loaded.path}: was not fine-tuned on a task whose files --data_dir could hold")
-        yield from ((example, {}) for example in config.make_task(values.data_dir).read(values.split or "test"))
+        task, split = config.make_task(values.data_dir), values.split or "test"
+        text_flags.check_output(values.output, task.paths.get(split))
+        yield from ((example, {}) for example in task.read(split))
         return
     if config is not None and _is_in_layout(values, answerer):
         yield from ((one, {}) for one in config.make_task(None).stream(values.input, is_labelled=False))

@@ -70,6 +70,20 @@ def check(values: Any) -> None:
         if values.text and getattr(values, name) is not None:
             raise door.UsageError(f"--{name} is of --input")
     check_readable(values.input)
+    check_output(values.output, values.input)
+
+
+def check_output(output: str | None, *inputs: str | None) -> None:
+    """Refuses an output that is one of the files that are read: the answers would take its place.
+
+    Raises:
+      door.UsageError: naming it.
+    """
+    if output is None or door.is_remote(output) or not os.path.exists(output):
+        return
+    for path in inputs:
+        if path not in (None, STANDARD_INPUT) and os.path.exists(path) and os.path.samefile(output, path):
+            raise door.UsageError(f"--output={output} is the file that is read, {path}, and would take its place")
 
 
 def check_readable(path: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door, startup
-from albert_tf.files import exists, lock_directory, read_whole
+from albert_tf.files import exists, lock_directory, read_whole, remove_leftovers
 from albert_tf.tpu import requirements
 from albert_tf.training import footprint, interrupts
 from albert_tf.training import settings as settings_module
@@ -19,6 +19,9 @@ from albert_tf.training.settings import RunSettings
 if TYPE_CHECKING:
     from albert_tf.training.cluster import Cluster
     from albert_tf.training.run import Run
+
+
+_WRITTEN = (settings_module.SETTINGS_FILE, "model", "best", "label_counts.npy", "diverged.json", "seeds.json")
 
 
 def define_precision() -> None:
@@ -117,10 +120,20 @@ def find_workers(settings: RunSettings, values: Any) -> Cluster | None:
 
 @contextlib.contextmanager
 def keeping_folder(output_dir: str, cluster: Cluster | None) -> Iterator[None]:
-    """Keeps other runs out of the folder, which the workers of one run share, and lets signals act once."""
+    """Keeps other runs out of the folder, which the workers of one run share, and lets signals act once.
+
+    What a run that was killed left there unfinished is removed, so that it does not count as content.
+    """
     is_chief = cluster is None or cluster.is_chief
     with lock_directory(output_dir) if is_chief else contextlib.nullcontext(), interrupts.acting_once():
+        if is_chief:
+            tidy(output_dir)
         yield
+
+
+def tidy(output_dir: str) -> None:
+    """Removes what a run that was killed left unfinished in its folder; call it where no other run can be there."""
+    remove_leftovers(output_dir, _WRITTEN)
 
 
 def claim_output(output_dir: str, fingerprint: Mapping[str, Any], *, kind: str) -> None:

@@ -95,6 +95,8 @@ def test_search(
     [
         ([], "give one of --text and --input"),
         (["--text=a", "--query=b"], "--query searches --input; give both"),
+        (["--input=b", "--output=./b"], "--output=./b is the file that is read, b, and would take its place"),
+        (["--input=-", "--query=b", "--output=b"], "--output=b is the file that is read"),
         (["--input=-", "--query=-"], "--query and --input cannot both be standard input"),
         (["--text=a", "--text_b=b", "--output=a.npy"], "is for vectors; similarities are written as JSON lines"),
         (["--text=a", "--max_seq_length=71"], r"max_seq_length must be in \[3, 70\], got 71"),
@@ -112,3 +114,18 @@ def test_flags_that_do_not_go_together(
 def test_a_missing_column_is_named(model: pathlib.Path, texts: pathlib.Path) -> None:
     with pytest.raises(ValueError, match=r"texts\.csv:2: no column 'body'; columns: 'name', 'text'"):
         doors.run(embed, f"--model={model}", f"--input={texts}", "--text_column=body")
+
+
+def test_text_that_is_no_unicode_is_named(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path, queries = tmp_path / "a.jsonl", tmp_path / "queries.txt"
+    path.write_text('{"text": "a"}\n{"text": "b \\ud800"}\n')
+    queries.write_text("a\n")
+    for arguments in (
+        [f"--input={path}"],
+        [f"--input={path}", f"--query={queries}"],
+        [f"--input={queries}", f"--query={path}"],
+    ):
+        with pytest.raises(ValueError, match=r"a\.jsonl:2: text must be valid Unicode, got a lone surrogate"):
+            doors.run(embed, f"--model={model}", *arguments)
+    with pytest.raises(ValueError, match="--text:1: text must be valid Unicode"):
+        doors.run(embed, f"--model={model}", "--text=a", "--text_b=\udcff")

@@ -56,6 +56,14 @@ def test_reports_of_all_dev_sets(
         doors.run(evaluate, f"--model={model}", f"--data_dir={data}", f"--output_dir={output}")
 
 
+def test_reports_do_not_replace_what_is_read(model: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for output in (data, tmp_path, model, tmp_path / "new" / ".."):
+        with pytest.raises(door.UsageError, match=r"is or holds .*, which is read; name a folder of its own"):
+            doors.run(evaluate, f"--model={model}", f"--data_dir={data}", f"--output_dir={output}", "--overwrite")
+    assert (data / "dev_matched.tsv").exists()
+    assert (model / "model.safetensors").exists()
+
+
 def test_a_task_may_be_named(data: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = save(tmp_path / "plain", HEAD)
     with pytest.raises(door.UsageError, match="does not say what task it was fine-tuned on; name it with --task"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -162,6 +163,27 @@ def test_a_folder_is_locked_for_others_until_the_block_ends(tmp_path: pathlib.Pa
         pass  # remote ones have no locks
     with pytest.raises(NotADirectoryError, match="is a file"), files.lock_directory(folder / "content"):
         pass
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: pathlib.Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / f"model.partial-{ended.pid}-0123abcd").mkdir()
+    (tmp_path / f"model.partial-{ended.pid}-0123abcd" / "weights").write_text("half")
+    (tmp_path / f"settings.json.partial-{ended.pid}-0123abcd").write_text("half")
+    kept = {
+        f"model.partial-{os.getpid()}-0123abcd",  # of a process that is alive
+        f"other.partial-{ended.pid}-0123abcd",
+        f"model.partial-{ended.pid}-0123abcd.txt",
+        f"a model.partial-{ended.pid}-0123abcd",
+        "model.partial",
+        "settings.json",
+    }
+    for name in kept:
+        (tmp_path / name).write_text("kept")
+    files.remove_leftovers(tmp_path, ("model", "settings.json"))
+    assert set(names(tmp_path)) == kept
+    files.remove_leftovers(tmp_path / "nowhere", ("model",))
 
 
 def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

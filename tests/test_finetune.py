@@ -70,6 +70,10 @@ def _door(folder: pathlib.Path, *arguments: str, **changes: Any) -> subprocess.C
         ({"seeds": "1,1"}, 2, "seeds must be one or more that differ, got '1,1'"),
         ({"num_train_steps": 2, "num_train_epochs": 3}, 2, "give either --num_train_steps or --num_train_epochs"),
         ({"train_batch_size": 70}, 1, "train_batch_size must be at most the number of examples, 61, got 70"),
+        ({"max_seq_length": 0}, 2, "max_seq_length"),
+        ({"max_seq_length": 9, "stride": 8}, 2, "stride must be in [1, 7] for max_seq_length 9, got 8"),
+        ({"stride": 0}, 2, "stride"),
+        ({"classifier_dropout": 1}, 2, "classifier_dropout must be in [0, 1), got 1.0"),
         ({"max_seq_length": 24}, 1, "max_seq_length must be at most the model's max_position_embeddings, 23, got 24"),
         ({"model": "/nowhere"}, 1, "/nowhere"),
     ],
@@ -128,6 +132,15 @@ def test_folders_of_other_runs(folder: pathlib.Path, tmp_path: pathlib.Path) -> 
     assert done.returncode == 1
     assert f"{tmp_path}: holds a run of one seed; name another output_dir" in done.stderr
     assert not (tmp_path / "seed-1").exists()
+
+
+def test_a_run_killed_at_its_first_file_goes_on(tmp_path: pathlib.Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (tmp_path / f"settings.json.partial-{ended.pid}-0123abcd").write_text("{")
+    with training_door.keeping_folder(str(tmp_path), None):
+        training_door.claim_output(str(tmp_path), {"seed": 1}, kind="fine-tuning")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

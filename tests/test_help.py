@@ -51,6 +51,8 @@ def test_help(door: str, tmp_path: pathlib.Path) -> None:
     flags = re.findall(r"^  --(\S+)\n      (\S.*)$", done.stdout, re.MULTILINE)
     assert flags
     assert [name for name, words in flags if len(words.split()) < 3] == []
+    # A backslash at the end of an example's line is there, not eaten by Python with the line's end.
+    assert not re.search(r"python -m .* {2,}--", done.stdout)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -116,6 +116,20 @@ def test_flags_that_do_not_go_together(model: pathlib.Path, arguments: list[str]
         doors.run(predict, f"--model={model}", *arguments)
 
 
+def test_an_input_is_not_replaced_by_its_answers(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    content = "index\tsentence\n0\tA good film.\n"
+    test, link = tmp_path / "test.tsv", tmp_path / "link.tsv"
+    test.write_text(content)
+    link.symlink_to(test)
+    for source in (f"--input={test}", f"--data_dir={tmp_path}"):
+        for output in (test, link):
+            with pytest.raises(
+                door.UsageError, match=r"is the file that is read, .*test\.tsv, and would take its place"
+            ):
+                doors.run(predict, f"--model={model}", source, f"--output={output}")
+            assert test.read_text() == content
+
+
 def test_what_is_not_there(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     for arguments, error in (
         ([f"--model={model}", "--input=nowhere.txt"], FileNotFoundError),

@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
 _KEYS = {"title": str, "source": str, "paper_columns": list, "flags": dict, "variants": list}
 _VARIANT_KEYS = {"name": str, "flags": dict, "paper": list, "data": str}
 # What every variant shares or has a place of its own for.
-_RESERVED = ("data_dir", "eval_data_dir", "output_dir", "stages", "model")
+_RESERVED = ("data_dir", "eval_data_dir", "output_dir", "stages", "model", "seed")
 # Column -> figure of an evaluation.
 _FIGURES = {
     "masked-LM loss at [MASK]": "masked_lm_loss_at_mask",

@@ -90,18 +90,27 @@ def encode(
       ValueError: for an unknown label, labels on some examples only, a wrong number of texts, or text that is not valid
         Unicode, each with the example's place; for a length or stride out of range.
     """
-    if max_seq_length < _SHORTEST_SEQUENCE:
-        raise ValueError(f"max_seq_length must be at least {_SHORTEST_SEQUENCE}, got {max_seq_length}")
-    if stride is not None and not 1 <= stride <= max_seq_length - 2:
-        raise ValueError(
-            f"stride must be in [1, {max_seq_length - 2}] for max_seq_length {max_seq_length}, got {stride}"
-        )
+    check_room(max_seq_length, stride)
     _check_examples(examples, task)
     if task.head == "token_classifier":
         return _encode_words(examples, task, tokenizer, max_seq_length, stride)
     encoded = _encode_rows(examples, task, tokenizer, max_seq_length, stride)
     labels = label_values(examples, task)
     return dataclasses.replace(encoded, labels=None if labels is None else labels[encoded.example_of])
+
+
+def check_room(max_seq_length: int, stride: int | None) -> None:
+    """Refuses a length that holds no pair, and windows that leave tokens out.
+
+    Raises:
+      ValueError: saying what each must be.
+    """
+    if max_seq_length < _SHORTEST_SEQUENCE:
+        raise ValueError(f"max_seq_length must be at least {_SHORTEST_SEQUENCE}, got {max_seq_length}")
+    if stride is not None and not 1 <= stride <= max_seq_length - 2:
+        raise ValueError(
+            f"stride must be in [1, {max_seq_length - 2}] for max_seq_length {max_seq_length}, got {stride}"
+        )
 
 
 def label_values(examples: Sequence[Example], task: Task) -> np.ndarray | None:

@@ -23,6 +23,7 @@ from albert_tf.json_object import parse_object
 SEPARATORS = {".tsv": "\t", ".txt": "\t", ".tab": "\t", ".csv": ","}
 JSON_LINES = (".jsonl", ".json")
 ENDINGS = (*SEPARATORS, *JSON_LINES)
+_LARGEST = 3.4028234663852886e38  # of float32
 _LONGEST_RECORD = 1 << 24  # characters of a CSV record over several lines; more is a quote that is never closed
 
 
@@ -67,18 +68,22 @@ class Row:
         return name
 
     def number(self, column: str) -> float:
-        """Number of a cell, finite.
+        """Number of a cell, finite, also in float32, in which it is learned.
 
         Raises:
-          ValueError: if there is no such column, or its value is no finite number.
+          ValueError: if there is no such column, or its value is no such number.
         """
         value = self[column]
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_number |= isinstance(value, str) and "_" not in value  # Python's float takes "1_5" for 15
         try:
-            number = float("nan" if isinstance(value, bool) or value is None else value)
-        except (TypeError, ValueError, OverflowError):
+            number = float(value if is_number else "nan")
+        except (ValueError, OverflowError):
             number = float("nan")
         if not abs(number) < float("inf"):
             raise ValueError(f"{self.source}: {column} must be a number, got {_shown(value)}")
+        if abs(number) > _LARGEST:
+            raise ValueError(f"{self.source}: {column} must be a number of at most {_LARGEST:.3g}, got {_shown(value)}")
         return number
 
 

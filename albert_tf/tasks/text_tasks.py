@@ -180,7 +180,8 @@ def with_labels(task: _AnyTask) -> _AnyTask:
     """A task with the labels of its training file, sorted, if it has none; checks those it has.
 
     Raises:
-      ValueError: if there are less than two (one for multi-label), or two are equal, or there is no training file.
+      ValueError: if there are less than two (one for multi-label), or two are equal, or there is no training file, or
+        none of its examples.
     """
     labels, source = task.labels, task.name
     if labels is None:
@@ -188,9 +189,12 @@ def with_labels(task: _AnyTask) -> _AnyTask:
             where = task.data_dir or "no folder is given"
             raise ValueError(f"labels must be named where there is no training file to take them from ({where})")
         source = task.paths[TRAIN]
-        found = set[str]()
+        found, count = set[str](), 0
         for example in task.stream(source, is_labelled=True):
             found.update(example.label if isinstance(example.label, tuple) else (str(example.label),))
+            count += 1
+        if not count:
+            raise ValueError(f"{source}: holds no example")
         labels = tuple(sorted(found))
     least = 1 if task.is_multi_label else 2
     if len(labels) < least or len(set(labels)) < len(labels):

@@ -66,6 +66,7 @@ def test_what_a_recipe_says() -> None:
         ('name = "none"', 'name = "../x"', r"a.toml: variant 2: name must be letters, digits and \._=-, got '\.\./x'"),
         ("paper = [80.1]", "paper = [1, 2]", "variant 1: paper must have 1 figures, as paper_columns, got 2"),
         ("hidden_size = 10", 'output_dir = "x"', "variant 1: output_dir cannot be a flag of a variant"),
+        ("hidden_size = 10", "seed = 3", "variant 1: seed cannot be a flag of a variant"),
     ],
 )
 def test_bad_recipes(before: str, after: str, message: str) -> None:

@@ -102,7 +102,9 @@ def test_bad_files(tmp_path: pathlib.Path, name: str, content: str | bytes, mess
 
 def test_cells_are_checked(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"t": 1, "n": " x ", "f": "2.5", "b": true, "e": "", "i": 3, "bad": "1e999"}')
+    path.write_text(
+        '{"t": 1, "n": " x ", "f": "2.5", "b": true, "e": "", "i": 3, "bad": "1e999", "far": -1e39, "two": "1_5"}'
+    )
     (row,) = read_rows(str(path))
     assert (row.name("n"), row.name("i"), row.number("f"), row.number("i")) == ("x", "3", 2.5, 3.0)
     for read, column, message in (
@@ -111,6 +113,8 @@ def test_cells_are_checked(tmp_path: pathlib.Path) -> None:
         (row.name, "e", "e must be a name, got ''"),
         (row.number, "bad", "bad must be a number, got '1e999'"),
         (row.number, "n", "n must be a number"),
+        (row.number, "far", r"far must be a number of at most 3\.4e\+38, got -1e\+39"),
+        (row.number, "two", "two must be a number, got '1_5'"),
         (row.number, "b", "b must be a number, got True"),
         (row.text, "label", "a.jsonl:1: no column 'label'; columns: 't', 'n'"),
     ):
