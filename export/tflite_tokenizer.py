@@ -7,6 +7,7 @@ digit-comma rule acts behind it, as in Python. A byte that is not UTF-8 counts a
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -27,6 +28,8 @@ TEXT, TEXT_B = "text", "text_b"
 # Heads whose outputs belong to tokens, so that a caller must know which these are.
 _OF_TOKENS = ("pretraining", "encoder", "token_classifier", "span", "conditional_span")
 
+_baked = functools.lru_cache(maxsize=2)(bake_normalizer)  # it takes seconds
+
 
 class TFLiteTextGraph(TextGraph):
     """`AlbertTokenizer` in operations of TFLite.
@@ -38,7 +41,7 @@ class TFLiteTextGraph(TextGraph):
 
     def __init__(self, tokenizer: AlbertTokenizer, max_seq_length: int) -> None:
         super().__init__(tokenizer, max_seq_length)
-        self._segmenter = tf_text.FastSentencepieceTokenizer(bake_normalizer(tokenizer.model_proto, tokenizer.config))
+        self._segmenter = tf_text.FastSentencepieceTokenizer(_baked(tokenizer.model_proto, tokenizer.config))
         self._split_digit_comma = DigitCommaRule(tokenizer, searches=False)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
