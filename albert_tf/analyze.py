@@ -27,7 +27,7 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags, logging
@@ -37,6 +37,7 @@ from albert_tf.files import read_whole
 
 if TYPE_CHECKING:
     from albert_tf.analysis.layers import Batch
+    from albert_tf.analysis.objectives import Probe
     from albert_tf.features import SentenceObjective
     from albert_tf.tokenizer_base import Tokenizer
 
@@ -170,11 +171,11 @@ def analyze_objectives() -> None:
         pictures.check_folder(values.output_dir)
     paths: dict[SentenceObjective, str] = {"nsp": values.nsp_data_dir, "sop": values.sop_data_dir}
     data = {objective: read_data_directory(path) for objective, path in paths.items()}
-    found = []
+    found: list[tuple[str, float | None, Mapping[str, Probe]]] = []
     for path in values.model:
         model = loading.load_model(path, head="encoder")
         tokenizer = loading.load_tokenizer(path)
-        probes = {}
+        probes: dict[str, Probe] = {}
         for objective, pairs in data.items():
             objectives.check_data(pairs, objective, model.config.vocab_size, model.config.max_position_embeddings)
             if tokenizer is not None and tokenizer.digest != pairs.tokenizer_digest:

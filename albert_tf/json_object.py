@@ -8,14 +8,26 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 
-def parse_object(content: str | bytes, *, source: str) -> dict[str, Any]:
-    """The JSON object that `content` holds; `source`, a path, is named in errors.
+class _TwiceError(ValueError):
+    """An object with two equal keys; the message says which."""
+
+
+def parse_object(content: str | bytes, *, source: str, has_keys_once: bool = False) -> dict[str, Any]:
+    """The JSON object that `content` holds.
+
+    Args:
+      content: text, or UTF-8.
+      source: path, for errors.
+      has_keys_once: whether an object with two equal keys is refused; else the last one counts.
 
     Raises:
       ValueError: if the content is not UTF-8, not JSON, or another value than an object.
     """
+    hook = _with_keys_once if has_keys_once else None
     try:
-        values = json.loads(content if isinstance(content, str) else content.decode("utf-8"))
+        values = json.loads(content if isinstance(content, str) else content.decode("utf-8"), object_pairs_hook=hook)
+    except _TwiceError as error:
+        raise ValueError(f"{source}: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{source}: not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -27,6 +39,14 @@ def parse_object(content: str | bytes, *, source: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f"{source}: must hold a JSON object, got {type(values).__name__}")
     return values
+
+
+def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _TwiceError(f"two values have the key {next(key for key in keys if keys.count(key) > 1)!r}")
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,7 @@ def _sorted(rows: list[list[Any]], weights: Sequence[float]) -> list[list[Any]]:
 
 
 def _write_tsv(folder: str, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    lines = ["\t".join(columns), *("\t".join(map(_cell, row)) for row in rows)]
+    lines = ["\t".join(map(_cell, columns)), *("\t".join(map(_cell, row)) for row in rows)]
     write_whole(os.path.join(folder, name), "\n".join(lines) + "\n")
 
 

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from albert_tf import files
 from albert_tf.json_object import parse_object
+from albert_tf.tokenizer_base import check_unicode
 
 SEPARATORS = {".tsv": "\t", ".txt": "\t", ".tab": "\t", ".csv": ","}
 JSON_LINES = (".jsonl", ".json")
@@ -64,8 +65,20 @@ class Row:
         value = self[column]
         name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
         if not name:
-            raise ValueError(f"{self.source}: {column} must be a name, got {_shown(value)}")
+            raise ValueError(f"{self.source}: {column} must be a name, text or a whole number, got {_shown(value)}")
+        self.check_unicode(name, column)
         return name
+
+    def check_unicode(self, text: str, column: str) -> None:
+        """Refuses text of a column that no file in UTF-8 can hold; JSON can: "\\ud800".
+
+        Raises:
+          ValueError: naming the place.
+        """
+        try:
+            check_unicode(text)
+        except ValueError as error:
+            raise ValueError(f"{self.source}: {column}: {error}") from error
 
     def number(self, column: str) -> float:
         """Number of a cell, finite, also in float32, in which it is learned.
@@ -191,13 +204,13 @@ def json_rows(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
     """Rows of numbered lines of the file `name`, a JSON object each; blank lines are left out.
 
     Raises:
-      ValueError: for a line that holds no JSON object, with its place.
+      ValueError: for a line that holds no JSON object, or one with two equal keys, with its place.
     """
     for number, line in lines:
         if line.strip():
             source = f"{name}:{number}"
             try:
-                yield Row(source, parse_object(line, source=source))
+                yield Row(source, parse_object(line, source=source, has_keys_once=True))
             except ValueError as error:  # a line of its own is always line 1
                 raise ValueError(str(error).replace(f"{source}:1:", f"{source}:", 1)) from error
 

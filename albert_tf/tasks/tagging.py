@@ -94,6 +94,7 @@ class TaggingTask(labelled_files.FileTask):
                     expected = f"must be {len(words)}, one for each word, got {len(labels)}"
                     raise ValueError(f"{row.source}: {self.labels_key} {expected}")
                 for label in labels:
+                    row.check_unicode(label, self.labels_key)
                     check_label(label, self.label_ids, source=row.source)
             yield self._example(row.source, words, labels)
 

@@ -59,6 +59,18 @@ def test_a_report_of_one_label(tmp_path: pathlib.Path) -> None:
     assert len(list(folder.iterdir())) == 6  # nothing temporary is left
 
 
+def test_labels_with_tabs_and_line_ends_stay_in_their_cells(tmp_path: pathlib.Path) -> None:
+    labels = ("a\tb", "c\nd", "e")
+    task = dataclasses.replace(CLASSIFICATION, labels=labels)
+    write_report(str(tmp_path), task, [example("a dog", label="c\nd")], [probable("a\tb", 0.9)])
+    assert table(tmp_path / "confusion_matrix.tsv") == [
+        ["true \\ predicted", "a b", "c d", "e"],
+        ["a b", "0", "0", "0"],
+        ["c d", "1", "0", "0"],
+        ["e", "0", "0", "0"],
+    ]
+
+
 def test_the_same_numbers_give_the_same_picture(tmp_path: pathlib.Path) -> None:
     matrix = np.array([[3, 1], [0, 5]])
     for name in ("a", "b"):

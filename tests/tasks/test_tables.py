@@ -91,6 +91,8 @@ def test_names_for_files_without_a_header(tmp_path: pathlib.Path) -> None:
         ("a.tsv", b"a\tb\n1\t\xe4\n", r"a\.tsv:2: not UTF-8 at byte 2 of the line"),
         ("a.tsv", "a\tb\n".encode("utf-16"), r"a\.tsv: is UTF-16, must be UTF-8"),
         ("a.jsonl", '{"a": 1}\n{"a": \n', r"a\.jsonl:2:7: not valid JSON"),
+        ("a.jsonl", '{"a": 1}\n{"a": 1, "b": 2, "b": 3}\n', r"a\.jsonl:2: two values have the key 'b'"),
+        ("a.jsonl", '{"a": {"c": 1, "c": 2}}\n', r"a\.jsonl:1: two values have the key 'c'"),
         ("a.jsonl", "[1]\n", r"a\.jsonl:1: must hold a JSON object, got list"),
         ("a.xlsx", "x", r"a\.xlsx: must end in one of \.tsv, "),
     ],
@@ -103,14 +105,16 @@ def test_bad_files(tmp_path: pathlib.Path, name: str, content: str | bytes, mess
 def test_cells_are_checked(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(
-        '{"t": 1, "n": " x ", "f": "2.5", "b": true, "e": "", "i": 3, "bad": "1e999", "far": -1e39, "two": "1_5"}'
+        '{"t": 1, "n": " x ", "f": "2.5", "b": true, "e": "", "i": 3, "bad": "1e999", "far": -1e39, '
+        '"cut": "x\\ud800", "two": "1_5"}'
     )
     (row,) = read_rows(str(path))
     assert (row.name("n"), row.name("i"), row.number("f"), row.number("i")) == ("x", "3", 2.5, 3.0)
     for read, column, message in (
         (row.text, "t", "t must be text, got 1"),
-        (row.name, "b", "b must be a name, got True"),
-        (row.name, "e", "e must be a name, got ''"),
+        (row.name, "b", "b must be a name, text or a whole number, got True"),
+        (row.name, "e", "e must be a name, text or a whole number, got ''"),
+        (row.name, "cut", r"a\.jsonl:1: cut: text must be valid Unicode, got a lone surrogate at character 1"),
         (row.number, "bad", "bad must be a number, got '1e999'"),
         (row.number, "n", "n must be a number"),
         (row.number, "far", r"far must be a number of at most 3\.4e\+38, got -1e\+39"),

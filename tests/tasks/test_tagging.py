@@ -90,6 +90,7 @@ def test_a_test_file_of_json_lines_may_lack_labels(folder) -> None:
         ("dev.jsonl", '{"words": "a b", "labels": ["O"]}', r"dev\.jsonl:1: words must be a list of texts"),
         ("dev.jsonl", '{"words": ["a"]}', r"dev\.jsonl:1: no column 'labels'; columns: 'words'"),
         ("dev.jsonl", '{"words": ["a"], "labels": ["X"]}', r"dev\.jsonl:1: label must be one of"),
+        ("dev.jsonl", '{"words": ["a"], "labels": ["\\ud800"]}', r"dev\.jsonl:1: labels: text must be valid Unicode"),
         ("dev.conll", "-DOCSTART- O\n\n", r"dev\.conll: holds no example"),
     ],
 )

@@ -123,7 +123,12 @@ def test_a_text_of_100_000_words(folder) -> None:
             r"dev\.tsv:2: label must be one of 'bad', 'good', as in training",
         ),
         ({"test.tsv": "text\tlabel\na\tugly\n"}, {}, "test", r"test\.tsv:2: label must be one of 'bad', 'good'"),
-        ({"dev.tsv": "text\tlabel\na\t\n"}, {}, "dev", r"dev\.tsv:2: label must be a name, got ''"),
+        (
+            {"dev.tsv": "text\tlabel\na\t\n"},
+            {},
+            "dev",
+            r"dev\.tsv:2: label must be a name, text or a whole number, got ''",
+        ),
         ({"dev.tsv": "text\tlabel\n"}, {}, "dev", r"dev\.tsv: holds no example"),
         ({"dev.tsv": ""}, {}, "dev", r"dev\.tsv: holds no example"),
         ({"dev.csv": "text,label\na,bad\n", "dev.tsv": ""}, {}, "dev", r"dev has two files, dev\.csv and dev\.tsv"),
