@@ -171,11 +171,11 @@ def analyze_objectives() -> None:
         pictures.check_folder(values.output_dir)
     paths: dict[SentenceObjective, str] = {"nsp": values.nsp_data_dir, "sop": values.sop_data_dir}
     data = {objective: read_data_directory(path) for objective, path in paths.items()}
-    found: list[tuple[str, float | None, Mapping[str, Probe]]] = []
+    found: list[tuple[str, float | None, Mapping[SentenceObjective, Probe]]] = []
     for path in values.model:
         model = loading.load_model(path, head="encoder")
         tokenizer = loading.load_tokenizer(path)
-        probes: dict[str, Probe] = {}
+        probes: dict[SentenceObjective, Probe] = {}
         for objective, pairs in data.items():
             objectives.check_data(pairs, objective, model.config.vocab_size, model.config.max_position_embeddings)
             if tokenizer is not None and tokenizer.digest != pairs.tokenizer_digest:
