@@ -118,9 +118,10 @@ def read_task(values: Any) -> FileTask:
         for option in given:
             if option not in (known := task_options(name)):
                 raise ValueError(f"{option} is no option of {name}, which takes {', '.join(known) or 'none'}")
-    if name == "tagging" and "label_column" in given:
-        with door.checking_flags():
+        if name == "tagging" and "label_column" in given:
             given["label_column"] = _whole_number("label_column", given["label_column"])
+        some_labels = {"labels": ("a", "b")} if "labels" in task_options(name) else {}
+        make_task(name, None, **(some_labels | given))  # options that do not go together show without a file
     return make_task(name, values.data_dir, **given)
 
 
