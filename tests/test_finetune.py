@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf import door, model_directory, training_door
+from albert_tf import door, files, model_directory, training_door
 from albert_tf.training import seeds
 from albert_tf.training.finetuning_settings import FinetuningSettings
 from tests import doors
@@ -135,6 +135,15 @@ def test_folders_of_other_runs(folder: pathlib.Path, tmp_path: pathlib.Path) -> 
     assert done.returncode == 1
     assert f"{tmp_path}: holds a run of one seed; name another output_dir" in done.stderr
     assert not (tmp_path / "seed-1").exists()
+
+
+def test_the_folder_of_a_seed_is_locked_too(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "seed-1").mkdir()
+    with files.lock_directory(tmp_path / "seed-1"):
+        done = _door(folder, output_dir=tmp_path, seeds="1,2")
+    assert done.returncode == 1
+    assert f"{tmp_path}/seed-1: another run works there" in done.stderr
+    assert list((tmp_path / "seed-1").iterdir()) == []
 
 
 def test_a_run_killed_at_its_first_file_goes_on(tmp_path: pathlib.Path) -> None:
