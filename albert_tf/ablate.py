@@ -75,10 +75,10 @@ def train(variant: Variant, folder: str) -> None:
         process.wait()
         raise
     if code:
-        raise door.UserError(
-            f"{variant.name}: its run ended with exit code {code}, see above; the others are kept, and the same "
-            "command goes on"
-        )
+        advice = "the others are kept, and the same command goes on"
+        if code == door.WRONG_USAGE:
+            advice = "correct the flags in the recipe or of this command"
+        raise door.UserError(f"{variant.name}: its run ended with exit code {code}, see above; {advice}")
 
 
 def write(folder: str, recipe: Recipe, rows: list[tuple[object, ...]]) -> None:

@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
 
-_MARK = re.compile(r"\.partial-(\d+)-[0-9a-f]{8}")
+MARK = re.compile(r"\.partial-(\d+)-[0-9a-f]{8}")  # of what is not finished: the process that works on it, and chance
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -161,6 +161,26 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         raise
 
 
+def check_writable(folder: str | os.PathLike[str]) -> None:
+    """Refuses a local folder into which nothing can be written; one that is not there yet is not made.
+
+    Raises:
+      OSError: if there is a file in its place, or what it would be in is full or read-only.
+    """
+    above = os.path.abspath(folder)
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise NotADirectoryError(20, "is a file, a folder was expected", above)
+    probe = os.path.join(above, _mark())
+    with naming(folder):
+        try:
+            os.mkdir(probe)  # permissions alone do not tell: the file system may be read-only
+        except OSError as error:
+            raise OSError(error.errno, error.strerror) from error
+    os.rmdir(probe)
+
+
 _ADVICE = "name another folder or remove it first"
 
 
@@ -279,36 +299,6 @@ def remove_directory(path: str | os.PathLike[str]) -> None:
         _gfile().rmtree(os.fspath(path))
 
 
-def remove_leftovers(folder: str | os.PathLike[str], names: Collection[str]) -> None:
-    """Removes what processes that were killed left of files and folders of these names in a local folder, unfinished.
-
-    What a process that is alive works on stays; so does all in a remote folder, of whose processes nothing is known.
-    """
-    if is_remote(folder) or not os.path.isdir(folder):
-        return
-    for name in os.listdir(folder):
-        mark = _MARK.search(name)
-        if mark is None or mark.end() < len(name) or name[: mark.start()] not in names or _is_alive(int(mark[1])):
-            continue
-        path = os.path.join(folder, name)
-        if os.path.isdir(path):
-            remove_directory(path)
-        else:
-            with contextlib.suppress(OSError):
-                os.remove(path)
-        logging.info("%s: was left unfinished by a process that was killed; removed", path)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _folder_path(path: str | os.PathLike[str]) -> str:
     """Path without a slash at its end; if it is local, absolute and without links: what a link leads to is replaced."""
     target = os.fspath(path).rstrip("/") or os.fspath(path)
@@ -330,7 +320,7 @@ def _mark() -> str:
 
 def without_marks(message: str) -> str:
     """`message` with the names that the caller gave instead of temporary ones."""
-    return _MARK.sub("", message)
+    return MARK.sub("", message)
 
 
 def _gfile() -> Any:

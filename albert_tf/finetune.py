@@ -29,7 +29,7 @@ from absl import flags, logging
 
 from albert_tf import door, startup, training_door
 from albert_tf.conversion import FORMATS
-from albert_tf.files import exists
+from albert_tf.files import exists, lock_directory
 from albert_tf.head_config import HEADS
 from albert_tf.model_directory import read_training
 from albert_tf.tasks.making import TASKS, make_task, task_name, task_options
@@ -118,9 +118,10 @@ def read_task(values: Any) -> FileTask:
         for option in given:
             if option not in (known := task_options(name)):
                 raise ValueError(f"{option} is no option of {name}, which takes {', '.join(known) or 'none'}")
-    if name == "tagging" and "label_column" in given:
-        with door.checking_flags():
+        if name == "tagging" and "label_column" in given:
             given["label_column"] = _whole_number("label_column", given["label_column"])
+        some_labels = {"labels": ("a", "b")} if "labels" in task_options(name) else {}
+        make_task(name, None, **(some_labels | given))  # options that do not go together show without a file
     return make_task(name, values.data_dir, **given)
 
 
@@ -221,9 +222,10 @@ def _run_seeds(settings: FinetuningSettings, inputs: FinetuningInputs, chosen: l
     for seed in chosen:
         of_seed = dataclasses.replace(settings, seed=seed, output_dir=_seed_folder(folder, seed))
         logging.info("seed %d, in %s", seed, of_seed.output_dir)
-        training_door.tidy(of_seed.output_dir)
         try:
-            results.append(_run(of_seed, inputs))
+            with lock_directory(of_seed.output_dir):
+                training_door.tidy(of_seed.output_dir)
+                results.append(_run(of_seed, inputs))
         except training_door.Diverged as error:  # the others may do better; all of them fail alike
             if seed == chosen[-1] and all(result.diverged for result in results):
                 raise

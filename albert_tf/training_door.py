@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from albert_tf import door, startup
-from albert_tf.files import exists, lock_directory, read_whole, remove_leftovers
+from albert_tf.files import exists, lock_directory, read_whole
+from albert_tf.leftovers import remove_leftovers
 from albert_tf.tpu import requirements
 from albert_tf.training import footprint, interrupts
 from albert_tf.training import settings as settings_module

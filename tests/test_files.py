@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from albert_tf import files
+from albert_tf import files, leftovers
 
 
 def names(folder: pathlib.Path) -> list[str]:
@@ -165,6 +165,23 @@ def test_a_folder_is_locked_for_others_until_the_block_ends(tmp_path: pathlib.Pa
         pass
 
 
+def test_a_folder_is_probed_without_being_made(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.check_writable(tmp_path)
+    files.check_writable(tmp_path / "a" / "b")
+    assert names(tmp_path) == []
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "a"):
+        with pytest.raises(NotADirectoryError, match=rf"is a file, a folder was expected: '{tmp_path}/file'"):
+            files.check_writable(path)
+
+    def refuse(path: str) -> None:
+        raise OSError(30, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(OSError, match=rf"Read-only file system: '{tmp_path}/a'"):
+        files.check_writable(tmp_path / "a")
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path: pathlib.Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -181,9 +198,9 @@ def test_what_a_killed_process_left_is_removed(tmp_path: pathlib.Path) -> None:
     }
     for name in kept:
         (tmp_path / name).write_text("kept")
-    files.remove_leftovers(tmp_path, ("model", "settings.json"))
+    leftovers.remove_leftovers(tmp_path, ("model", "settings.json"))
     assert set(names(tmp_path)) == kept
-    files.remove_leftovers(tmp_path / "nowhere", ("model",))
+    leftovers.remove_leftovers(tmp_path / "nowhere", ("model",))
 
 
 def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf import door, model_directory, training_door
+from albert_tf import door, files, model_directory, training_door
 from albert_tf.training import seeds
 from albert_tf.training.finetuning_settings import FinetuningSettings
 from tests import doors
@@ -73,6 +73,9 @@ def _door(folder: pathlib.Path, *arguments: str, **changes: Any) -> subprocess.C
         ({"max_seq_length": 0}, 2, "max_seq_length"),
         ({"max_seq_length": 9, "stride": 8}, 2, "stride must be in [1, 7] for max_seq_length 9, got 8"),
         ({"stride": 0}, 2, "stride"),
+        ({"text_column": "label"}, 2, "text, label and id must be columns that differ, got 'label', 'label'"),
+        ({"labels": "a,a"}, 2, "labels must be at least 2 that differ, got a, a"),
+        ({"columns": "a,b"}, 2, "columns must hold 'text', got a, b"),
         ({"classifier_dropout": 1}, 2, "classifier_dropout must be in [0, 1), got 1.0"),
         ({"max_seq_length": 24}, 1, "max_seq_length must be at most the model's max_position_embeddings, 23, got 24"),
         ({"model": "/nowhere"}, 1, "/nowhere"),
@@ -132,6 +135,15 @@ def test_folders_of_other_runs(folder: pathlib.Path, tmp_path: pathlib.Path) -> 
     assert done.returncode == 1
     assert f"{tmp_path}: holds a run of one seed; name another output_dir" in done.stderr
     assert not (tmp_path / "seed-1").exists()
+
+
+def test_the_folder_of_a_seed_is_locked_too(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "seed-1").mkdir()
+    with files.lock_directory(tmp_path / "seed-1"):
+        done = _door(folder, output_dir=tmp_path, seeds="1,2")
+    assert done.returncode == 1
+    assert f"{tmp_path}/seed-1: another run works there" in done.stderr
+    assert list((tmp_path / "seed-1").iterdir()) == []
 
 
 def test_a_run_killed_at_its_first_file_goes_on(tmp_path: pathlib.Path) -> None:

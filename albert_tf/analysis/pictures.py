@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from albert_tf.files import is_remote, whole_file
+from albert_tf.files import check_writable, is_remote, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,13 +93,15 @@ def _draw(
 
 
 def check_folder(folder: str) -> None:
-    """Refuses a folder that pictures cannot be written to.
+    """Refuses at once, before long work, a folder that pictures cannot be written to.
 
     Raises:
       ValueError: if it is in an object store.
+      OSError: if it is a file, or nothing can be written there.
     """
     if is_remote(folder):
         raise ValueError(f"folder of pictures must be local, got {folder}")
+    check_writable(folder)
 
 
 def _settings(name: str, theme: Theme) -> dict[str, Any]:

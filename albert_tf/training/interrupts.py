@@ -19,6 +19,7 @@ CTRL_C = signal.SIGINT
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Seconds after the first signal in which another one changes nothing.
 PATIENCE = 10.0
+_AGAIN = 0.05  # seconds until a signal that came in a destructor comes again
 
 
 class _Stop:
@@ -46,6 +47,11 @@ def acting_once() -> Iterator[None]:
     stop = _Stop()
 
     def act(number: int, frame: Any) -> None:
+        if _is_destroying(frame):
+            again = threading.Timer(_AGAIN, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         handler = before[number]
         if stop.is_new() and callable(handler):
             handler(number, frame)
@@ -89,6 +95,15 @@ def held_back() -> Iterator[list[int]]:
         _restore(before)
     for number in received:
         signal.raise_signal(number)
+
+
+def _is_destroying(frame: Any) -> bool:
+    """Whether a frame belongs to a destructor: Python swallows what is raised there, and the wish would be lost."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def set_again() -> None:

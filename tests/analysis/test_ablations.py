@@ -136,7 +136,10 @@ def test_from_runs_to_the_table(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
-        (RECIPE.replace("hidden_size = 10", "hidden_sice = 10"), "all: its run ended with exit code 2, see above"),
+        (
+            RECIPE.replace("hidden_size = 10", "hidden_sice = 10"),
+            "all: its run ended with exit code 2, see above; correct the flags",
+        ),
         (RECIPE, "all: its run ended with exit code 1, see above"),  # there is no data
         ("title = 1", "recipe.toml: title must be a str, got 1"),
     ],

@@ -80,3 +80,22 @@ def test_ignored_signals_stay_ignored() -> None:
     with interrupts.acting_once(), interrupts.held_back() as received:
         signal.raise_signal(signal.SIGTERM)
     assert received == []
+
+
+def test_a_signal_in_a_destructor_is_not_lost() -> None:
+    """Python swallows what is raised in `__del__`; the wish to stop comes again behind it."""
+    passed = []
+
+    class Destroyed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            passed.append(True)
+
+    def work() -> None:
+        thing = Destroyed()
+        del thing
+        time.sleep(20)
+
+    with interrupts.acting_once(), pytest.raises(KeyboardInterrupt):
+        work()
+    assert passed == [True]
