@@ -51,7 +51,7 @@ class TFLiteTextGraph(TextGraph):
     def padded(self, inputs: dict[str, tf.Tensor], least: int) -> dict[str, tf.Tensor]:
         """Encoder inputs of at least `least` positions, as a head needs that chooses so many of them."""
         missing = tf.maximum(least - tf.shape(inputs[features.INPUT_IDS])[1], 0)
-        pads = {features.INPUT_IDS: self._pad_id}
+        pads = {features.INPUT_IDS: self.pad_id}
         return {
             name: tf.pad(value, [[0, 0], [0, missing]], constant_values=pads.get(name, 0))
             for name, value in inputs.items()
@@ -60,7 +60,7 @@ class TFLiteTextGraph(TextGraph):
     def answer_places(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
         """int32 [B, S]: 1 at [CLS] and at the second text's tokens, where an answer may start and end."""
         ids = inputs[features.INPUT_IDS]
-        is_of_b = (inputs[features.SEGMENT_IDS] == 1) & (ids != self._sep_id)
+        is_of_b = (inputs[features.SEGMENT_IDS] == 1) & (ids != self.sep_id)
         return tf.cast(is_of_b | (tf.range(tf.shape(ids)[1]) == 0), tf.int32)
 
 

@@ -107,6 +107,7 @@ def run(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_from_runs_to_the_table(tmp_path: pathlib.Path) -> None:
     shards = [toy.random_rows(9 + i, max_seq_length=20, vocab_size=61, seed=i) for i in range(2)]

@@ -15,16 +15,22 @@ gain = doors.load("benchmarks.pretraining_gain")
 def test_rows_to_choose_on_are_taken_out_of_the_training_rows(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of the six sentences every other is chosen; none of its phrases stays, nor what holds it."""
     monkeypatch.setattr(gain, "CHOICE_ROWS", 3)
-    rows = [f"text {number}\t{number % 2}" for number in range(10)]
+    monkeypatch.setattr(gain, "LONG", 4)
+    sentences = [f"a{number} long sentence {number} ends \t{number % 2}" for number in range(6)]
+    parts = [f"long sentence {number} \t1" for number in range(6)]
+    around = "so a2 long sentence 2 ends here \t0"
+    words = ["ends \t1", "a \t0", "end \t1"]
+    rows = [*sentences, *parts, around, *words]
     (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
     folder = pathlib.Path(gain.Experiment(str(tmp_path / "out")).rows_to_choose_on(str(tmp_path)))
     train, dev = ((folder / name).read_text().splitlines() for name in ("train.tsv", "dev.tsv"))
     assert train[0] == dev[0] == "sentence\tlabel"
-    assert dev[1:] == [rows[0], rows[3], rows[6], rows[9]]
-    assert sorted(train[1:] + dev[1:]) == rows
+    assert dev[1:] == [sentences[0], sentences[2], sentences[4]]
+    assert train[1:] == [*sentences[1::2], *parts[1::2], *words[1:]]
     (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows[:5]]) + "\n")
-    with pytest.raises(UserError, match=r"train\.tsv: must have at least 6 rows, got 5"):
+    with pytest.raises(UserError, match=r"train\.tsv: must have 6 rows of 4 words, got 5"):
         gain.Experiment(str(tmp_path / "out")).rows_to_choose_on(str(tmp_path))
 
 

@@ -37,6 +37,7 @@ def weights(folder: pathlib.Path, output: str) -> bytes:
     return (folder / output / "model" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_same_weights_in_other_formats_end_in_the_same_bits(folder: pathlib.Path) -> None:
     starts = {

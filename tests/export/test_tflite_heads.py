@@ -127,7 +127,12 @@ def test_door_writes_labels_and_task_into_the_file(tokenizer: AlbertTokenizer, t
     }
     with pytest.raises(ValueError, match="has the head 'classifier', whose outputs all go into the file"):
         tflite.export_tflite(directory, tmp_path / "other.tflite", head="encoder")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.tflite", "model"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "file.card.md",
+        "file.report.json",
+        "file.tflite",
+        "model",
+    ]
 
 
 def test_a_file_without_metadata_is_refused(content: bytes) -> None:

@@ -75,7 +75,7 @@ def test_every_signature_has_a_request_that_it_answers(exported: SavedModelRepor
             assert (outputs["positions"].numpy() > 0).any(axis=1).all()  # the head is warm too
     assert sorted(asked) == sorted(loaded.signatures)
     names = {entry.name for entry in pathlib.Path(path, "assets.extra").iterdir()}
-    assert names == {"signatures.json", "tf_serving_warmup_requests"}
+    assert names == {"signatures.json", "tf_serving_warmup_requests", "MODEL_CARD.md", "export_report.json"}
 
 
 def test_tensors_come_back_as_they_were(log_class: Any) -> None:

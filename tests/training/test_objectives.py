@@ -76,7 +76,7 @@ def test_weights_that_move_and_figures_that_are_told(
     data = read_data_directory(tmp_path / "data")
     again = dataclasses.replace(settings_of(tmp_path, tmp_path / "data"), eval_data_dir=None)
     (tmp_path / "run" / "settings.json").write_text(settings_module.to_json(again.fingerprint(data.digest)))
-    doors.load("albert_tf.pretrain")._run(again, data)
+    doors.load("albert_tf.pretrain")._run(again, [data], None)
     assert (tmp_path / "run" / "model" / "training.json").read_bytes() == recorded
     assert json.loads(recorded)["evaluation"]
     if objective != "none":

@@ -139,7 +139,7 @@ def test_wrong_usage(tmp_path: pathlib.Path) -> None:
     _assert_refused(_door(tmp_path, "--eval_data_dir="), 2, "--eval_data_dir= has no value")
     _assert_refused(_door(tmp_path, "--hidden_act=gelo"), 2, "gelu|gelu_exact|relu")
     done = subprocess.run([sys.executable, "-m", "albert_tf.pretrain"], capture_output=True, text=True)
-    _assert_refused(done, 2, "missing --data_dir")
+    _assert_refused(done, 2, "missing --output_dir, --learning_rate")
 
 
 @pytest.mark.usefixtures("data_dir")
