@@ -94,5 +94,5 @@ def test_examples_run_in_their_order(tmp_path):
         "back/conversion_report.json",
     ):
         assert (tmp_path / path).is_file(), path
-    assert len(printed) == 25
+    assert len(printed) == 26
     assert "probabilities" in printed[-1]  # the fill_mask signature's output by name
