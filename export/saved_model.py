@@ -49,9 +49,9 @@ from export.export_folders import export_paths, new_export
 if TYPE_CHECKING:
     from albert_tf.inference.loaded_model import LoadedModel
     from export.parity import Agreement
-    from export.signatures.common import Padding
+    from export.signatures.signature_maker import Padding
 
-PADDINGS = ("skipped", "computed")  # of export.signatures.common, which loads TensorFlow
+PADDINGS = ("skipped", "computed")  # of export.signatures.signature_maker, which loads TensorFlow
 TOP_K = 10
 # float32 sums in another order: without padding and over other shapes. Measured at base size: 7e-7.
 MAX_DIFFERENCE = 1e-5

@@ -18,8 +18,8 @@ from albert_tf.inference.spans import STRIDE
 from albert_tf.inference.text_answers import task_of
 from export import parity, warm_up
 from export.artifacts import IDS_FOLDER, SIGNATURES_FILE, TEXT_FOLDER, quiet
-from export.signatures.common import Padding, Served, Signature, WeightsModule
 from export.signatures.making import make_signatures
+from export.signatures.signature_maker import Padding, Served, Signature, WeightsModule
 from export.text_graph import make_text_graph
 
 _OF_TASKS = ("classifier", "regression", "token_classifier")

@@ -81,7 +81,7 @@ def convert(
     import tensorflow as tf
 
     from export import flatbuffer, tflite_metadata
-    from export.signatures.common import WeightsModule
+    from export.signatures.signature_maker import WeightsModule
 
     if quantization == "float16":
         _check_range_of_float16(model)

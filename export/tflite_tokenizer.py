@@ -19,7 +19,7 @@ from albert_tf.tokenizer import AlbertTokenizer
 from albert_tf.tokenizer_base import Tokenizer
 from export.digit_comma_graph import DigitCommaRule
 from export.tflite_graph import Head, outputs_of
-from export.token_graph import TextGraph, rows
+from export.token_graph import TextGraph, no_tokens, rows
 
 if TYPE_CHECKING:
     from albert_tf.modeling.head_model import AlbertHeadModel
@@ -98,7 +98,7 @@ def text_function(model: AlbertHeadModel, head: Head, text: TFLiteTextGraph, *, 
     def function(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = [text.tokenize(tf.reshape(one, [-1])) for one in texts]
         if not pairs:
-            ids.append(rows(tf.zeros([0], tf.int32), tf.zeros_like(ids[0].row_splits)))
+            ids.append(no_tokens(ids[0]))
         inputs = text.encode(*ids)
         if has_choices:
             shape = tf.concat([tf.shape(texts[0]), [-1]], axis=0)

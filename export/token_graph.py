@@ -145,6 +145,11 @@ def rows(values: tf.Tensor, splits: tf.Tensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
+def no_tokens(like: tf.RaggedTensor) -> tf.RaggedTensor:
+    """As many rows as `like`, int32 [B, (0)]: the second texts of single ones."""
+    return rows(tf.zeros([0], tf.int32), tf.zeros_like(like.row_splits))
+
+
 def truncate_pair(length_a: tf.Tensor, length_b: tf.Tensor, room: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`albert_tf.tokenizer_base.truncate_pair` for int32 [B]."""
     excess = tf.maximum(length_a + length_b - room, 0)

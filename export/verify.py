@@ -168,10 +168,7 @@ def _outputs(model: Any, batch: parity.Batch, *, with_head: bool) -> dict[str, n
     elif head == "conditional_span":
         inputs["p_mask"] = 1 - batch[features.INPUT_MASK]
     elif head == "multiple_choice":
-        rolled = {
-            name: [np.roll(value, shift, axis=0) for shift in range(parity.CHOICES)] for name, value in inputs.items()
-        }
-        inputs = {name: np.stack(values, axis=1) for name, values in rolled.items()}
+        inputs = parity.head_inputs(model.head_config, batch)
     return {name: np.asarray(value) for name, value in {**outputs, **model.forward(inputs)}.items()}
 
 
@@ -194,15 +191,13 @@ def _larger(a: Difference | None, b: Difference) -> Difference:
 
 def _define_flags() -> None:
     """Flags of the command; not at import, since other commands of this package use the same names."""
-    from albert_tf.conversion import OWN
-    from albert_tf.dialects.reading import DIALECTS
+    from albert_tf.conversion import FORMATS
     from albert_tf.head_config import HEADS
 
-    formats = (*DIALECTS, OWN)
     flags.DEFINE_string("a", None, "Model directory, what another project has written, or an artefact.")
     flags.DEFINE_string("b", None, "As --a.")
-    flags.DEFINE_enum("a_format", None, formats, "Format of --a; found by itself where it is not given.")
-    flags.DEFINE_enum("b_format", None, formats, "Format of --b; found by itself where it is not given.")
+    flags.DEFINE_enum("a_format", None, FORMATS, "Format of --a; found by itself where it is not given.")
+    flags.DEFINE_enum("b_format", None, FORMATS, "Format of --b; found by itself where it is not given.")
     flags.DEFINE_enum("head", None, HEADS, "The head, where the files cannot tell it, such as regression.")
     flags.DEFINE_float(
         "max_difference",

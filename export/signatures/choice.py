@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from albert_tf.inference.choice_answers import MAX_QA_LENGTH
-from export.signatures.common import TEXTS, Outputs, Signature, SignatureMaker, as_many, signature
+from export.signatures.signature_maker import TEXTS, Outputs, Signature, SignatureMaker, as_many, signature
 from export.token_graph import Stretches, truncate_pair
 
 _LEAST_CHOICES = 2

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.tasks.predictions import THRESHOLD
-from export.signatures.common import (
+from export.signatures.signature_maker import (
     AS_MANY,
     CUT,
     ONE_TEXT,
@@ -24,7 +24,7 @@ from export.signatures.common import (
     as_many,
     signature,
 )
-from export.token_graph import Stretches
+from export.token_graph import Stretches, no_tokens
 from export.window_graph import Windows, in_chunks, pair_windows
 
 
@@ -39,10 +39,7 @@ class ClassificationSignatures(SignatureMaker):
     def text_signatures(self) -> dict[str, Signature]:
         def of_one(text: tf.Tensor) -> Outputs:
             ids = self.tokenize(text)
-            no_tokens = tf.RaggedTensor.from_row_splits(
-                tf.zeros([0], tf.int32), tf.zeros_like(ids.row_splits), validate=False
-            )
-            outputs: Outputs = self._judge(ids, no_tokens)
+            outputs: Outputs = self._judge(ids, no_tokens(ids))
             return outputs
 
         def of_two(text: tf.Tensor, text_b: tf.Tensor) -> Outputs:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from export.signatures.checks import checked
-from export.signatures.common import (
+from export.signatures.signature_maker import (
     AS_MANY,
     CUT,
     ENCODER_SPECS,
@@ -23,6 +23,7 @@ from export.signatures.common import (
     as_many,
     signature,
 )
+from export.token_graph import no_tokens
 
 
 class EncoderSignatures(SignatureMaker):
@@ -54,10 +55,7 @@ class EncoderSignatures(SignatureMaker):
 
     def encode_alone(self, ids: tf.RaggedTensor) -> Outputs:
         """As `encode_tokens`, of single texts."""
-        no_tokens = tf.RaggedTensor.from_row_splits(
-            tf.zeros([0], tf.int32), tf.zeros_like(ids.row_splits), validate=False
-        )
-        outputs: Outputs = self.encode_tokens(ids, no_tokens)
+        outputs: Outputs = self.encode_tokens(ids, no_tokens(ids))
         return outputs
 
     def describe_outputs(self) -> str:

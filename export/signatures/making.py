@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from export.signatures.choice import ChoiceSignatures
 from export.signatures.classification import ClassificationSignatures
-from export.signatures.common import Served, SignatureMaker
 from export.signatures.encoder import EncoderSignatures
 from export.signatures.pretraining import PretrainingSignatures
+from export.signatures.signature_maker import Served, SignatureMaker
 from export.signatures.span import SpanSignatures
 from export.signatures.tagging import TaggingSignatures
 

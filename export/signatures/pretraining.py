@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from albert_tf import features
 from export.signatures.checks import checked
-from export.signatures.common import (
+from export.signatures.encoder import EncoderSignatures
+from export.signatures.signature_maker import (
     AS_MANY,
     ENCODER_SPECS,
     IDS,
@@ -21,7 +22,6 @@ from export.signatures.common import (
     as_many,
     signature,
 )
-from export.signatures.encoder import EncoderSignatures
 
 
 class _Pair(NamedTuple):

@@ -14,7 +14,16 @@ from albert_tf.inference.spans import MAX_ANSWER_LENGTH, MAX_QUERY_LENGTH, SIZE_
 from albert_tf.tokenizer import AlbertTokenizer
 from export.place_graph import Placed, PlaceGraph
 from export.signatures.classification import sigmoid
-from export.signatures.common import IDS, TEXTS, Outputs, Signature, SignatureMaker, as_many, function_of, signature
+from export.signatures.signature_maker import (
+    IDS,
+    TEXTS,
+    Outputs,
+    Signature,
+    SignatureMaker,
+    as_many,
+    function_of,
+    signature,
+)
 from export.token_graph import Stretches, rows
 from export.window_graph import Windows, in_chunks, showing_most, text_windows
 

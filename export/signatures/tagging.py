@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.tasks.predictions import NO_WORD_LABEL
-from export.signatures.common import ONE_TEXT, Outputs, Signature, SignatureMaker, signature
+from export.signatures.signature_maker import ONE_TEXT, Outputs, Signature, SignatureMaker, signature
 from export.token_graph import Stretches, rows
 from export.window_graph import in_chunks, showing_most, text_windows
 from export.word_graph import split_words

@@ -12,8 +12,8 @@ import tensorflow as tf
 from albert_tf.head_config import HEADS, LABELLED, HeadConfig
 from export import parity
 from export.saved_model_files import ServedSettings, served_from
-from export.signatures.common import SignatureMaker
 from export.signatures.making import make_signatures
+from export.signatures.signature_maker import SignatureMaker
 from tests.inference.conftest import MAX_SEQ_LENGTH, loaded_model
 
 POSITIONS = 70

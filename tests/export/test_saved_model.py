@@ -18,8 +18,8 @@ from export import parity, saved_model_files
 from export.artifacts import ENCODER_INPUTS, SIGNATURES_FILE
 from export.saved_model import SavedModelReport, export_saved_model
 from export.saved_model_files import save, variables_bytes
-from export.signatures.common import Served, WeightsModule
 from export.signatures.making import make_signatures
+from export.signatures.signature_maker import Served, WeightsModule
 from tests.export.conftest import sharing_config, spread_weights
 from tests.export.texts import ODD_TEXTS, ids_outputs, real_batches
 
